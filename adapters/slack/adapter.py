@@ -1,0 +1,226 @@
+"""Slack as one of Reverie's platforms, on slack-bolt's AsyncApp and slack-sdk."""
+
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
+
+import aiohttp
+import structlog
+from slack_bolt.adapter.starlette.async_handler import AsyncSlackRequestHandler
+from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_bolt.authorization import AuthorizeResult
+from slack_sdk.web.async_client import AsyncWebClient
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from adapters.base import Account, Address, Capabilities, Health, Identity, Inbox, Live, Outbound
+from adapters.errors import Misconfigured
+from adapters.slack.connection import Socket, open_socket
+from adapters.slack.errors import reading
+from adapters.slack.identity import identify
+from adapters.slack.inbound import Bot, is_message, people_in, read_command, read_event
+from adapters.slack.intake import Intake, NotServingError
+from adapters.slack.live import LiveDoor
+from adapters.slack.people import People, display_name
+from adapters.slack.posts import Posts
+from adapters.slack.sdk_log import sdk_logger
+from adapters.slack.settings import Pace, SlackSettings
+from adapters.slack.status import Status
+from adapters.text.slack import labelled, render
+
+_log = structlog.get_logger(__name__)
+
+COMMAND = "/reverie"
+
+
+class SlackAdapter:
+    """One Slack workspace, by Socket Mode or by HTTP events.
+
+    Every event is acknowledged after `Inbox.put` has returned. No request is repeated by the SDK: a repeated
+    post is a double answer.
+    """
+
+    platform = "slack"
+    capabilities = Capabilities(can_find=True)
+
+    def __init__(
+        self,
+        settings: SlackSettings,
+        *,
+        pace: Pace | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._settings, self._pace, self._now = settings, pace or Pace(), now
+        self._client = _client(settings, token=settings.bot_token.get_secret_value())
+        self._app = self._make_app()
+        self._http = AsyncSlackRequestHandler(self._app)
+        self._people = People(self._look_up)
+        self._posts = Posts(self._client)
+        self._live = LiveDoor(self._client, pace=self._pace)
+        self._status = Status(self._client)
+        self._bot: Bot | None = None
+        self._intake = Intake()
+        self._socket: Socket | None = None
+        self._last_event_at: datetime | None = None
+
+    @asynccontextmanager
+    async def serve(self, inbox: Inbox) -> AsyncIterator[Identity]:
+        """Check the tokens, connect, and put what comes into `inbox` until left.
+
+        Raises `Misconfigured` if Slack refuses a token and `Transient` if Slack can't be reached now. On
+        leaving, what is being put is waited for; later events stay unacknowledged, so Slack sends them again.
+        """
+        async with AsyncExitStack() as stack:
+            timeout = aiohttp.ClientTimeout(total=self._pace.answer_within, connect=self._pace.answer_within / 3)
+            self._client.session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
+            stack.callback(setattr, self._client, "session", None)
+            self._check_ways_in()
+            self._bot, note = await identify(self._client)
+            stack.push_async_callback(self._people.aclose)
+            stack.push_async_callback(self._live.aclose)
+            self._intake.open(inbox)
+            stack.callback(self._intake.close)
+            if self._settings.app_token:
+                self._socket = await stack.enter_async_context(
+                    open_socket(
+                        self._app,
+                        app_token=self._settings.app_token.get_secret_value(),
+                        client=self._client,
+                        pace=self._pace,
+                        now=self._now,
+                    )
+                )
+            stack.callback(setattr, self, "_socket", None)
+            stack.push_async_callback(self._intake.drain, within=self._pace.drain_within)
+            yield Identity(id=f"{self._bot.team}/{self._bot.user}", name=self._bot.name, note=note)
+
+    def _check_ways_in(self) -> None:
+        if not self._settings.app_token and not self._settings.signing_secret:
+            raise Misconfigured(
+                "Slack has no way in: set SLACK_APP_TOKEN (Socket Mode) or SLACK_SIGNING_SECRET (HTTP events)"
+            )
+
+    def routes(self) -> Sequence[BaseRoute]:
+        """Return `POST /slack/events`, or nothing in Socket Mode."""
+        if self._settings.app_token:
+            return []
+        return [Route("/slack/events", self._receive, methods=["POST"])]
+
+    def render(self, markdown: str) -> list[dict[str, Any]]:
+        """Cut Markdown into messages of text and blocks."""
+        return render(markdown)
+
+    def labelled(self, part: Mapping[str, Any], label: str) -> dict[str, Any]:
+        """Return the message with the label as a line of its own below it."""
+        return labelled(part, label)
+
+    async def deliver(self, post: Outbound) -> str:
+        """Post or edit one part and return its ts."""
+        return await self._posts.deliver(post)
+
+    async def find(self, post: Outbound, *, since: datetime) -> str | None:
+        """Look through the thread, or the channel, for a message of ours with the key of the post."""
+        return await self._posts.find(post, bot=self._known_bot(), since=since)
+
+    async def working(self, address: Address, *, status: str) -> None:
+        """Show `status` under the thread; where Slack has no such thing, nothing happens."""
+        await self._status.show(address, status=status)
+
+    def live_stays(self, address: Address) -> bool:
+        """Say that a live answer is a message that stays: streamed in a thread, edited elsewhere."""
+        return True
+
+    async def open_live(self, address: Address, *, key: str, reply_to: str, recipient: Account) -> Live:
+        """Post the message that will show the answer: a stream in a thread, else one that is edited."""
+        return await self._live.open(address, key=key, recipient=recipient)
+
+    def health(self) -> Health:
+        """Judge the socket by its last sign of life; over HTTP only Slack knows whether it can reach us."""
+        if not self._intake.is_open:
+            return Health(ok=False, detail="not connected", last_event_at=self._last_event_at)
+        if self._socket is not None:
+            return self._socket.health(last_event_at=self._last_event_at)
+        return Health(ok=True, detail="Slack calls /slack/events", last_event_at=self._last_event_at)
+
+    # --- in ---
+
+    def _make_app(self) -> AsyncApp:
+        secret = self._settings.signing_secret
+
+        async def authorize() -> AuthorizeResult:  # Bolt takes no bound method here
+            bot = self._known_bot()
+            return AuthorizeResult(enterprise_id=None, team_id=bot.team, bot_user_id=bot.user, bot_id=bot.bot)
+
+        # Bolt gets a client without the token, and an authorisation of ours: the built-in one calls auth.test
+        # with the first event and acknowledges that event, unseen, when the call fails.
+        app = AsyncApp(
+            name="slack_bolt.reverie",
+            logger=sdk_logger(),
+            client=_client(self._settings, token=None),
+            authorize=authorize,
+            signing_secret=secret.get_secret_value() if secret else "",
+            process_before_response=True,
+        )
+        app.event("message")(self._on_message)
+        app.event("app_mention")(self._on_message)
+        app.command(COMMAND)(self._on_command)
+        # An event without a listener is answered 404, and Slack switches off an app that does so too often.
+        app.event(re.compile(".*"))(self._on_other)
+        app.error(self._on_error)
+        return app
+
+    async def _receive(self, request: Request) -> Response:
+        if not self._intake.is_open:
+            return Response(status_code=503)
+        return await self._http.handle(request)
+
+    async def _on_message(self, body: dict[str, Any], event: dict[str, Any]) -> None:
+        bot = self._known_bot()
+        self._last_event_at = self._now()
+        if body.get("team_id", bot.team) != bot.team:
+            _log.warning("slack.other_workspace")
+            return
+        if not is_message(event, bot=bot):
+            return
+        names = await self._people.names(people_in(event, bot=bot), within=self._pace.name_within)
+        inbound = read_event(event, bot=bot, names=names)
+        if inbound is not None:
+            await self._intake.put(inbound)
+
+    async def _on_command(self, ack: AsyncAck, command: dict[str, Any]) -> None:
+        self._last_event_at = self._now()
+        user = str(command["user_id"])
+        names = await self._people.names([user], within=self._pace.name_within)
+        await self._intake.put(read_command(command, bot=self._known_bot(), name=names[user], now=self._now()))
+        await ack()
+
+    async def _on_other(self) -> None:
+        self._last_event_at = self._now()
+
+    async def _on_error(self, error: Exception) -> None:
+        # The text of the error is left out: a store's error quotes the message that it could not store.
+        _log.error("slack.not_acknowledged", error=type(error).__name__)
+
+    def _known_bot(self) -> Bot:
+        if self._bot is None:
+            raise NotServingError
+        return self._bot
+
+    async def _look_up(self, user: str) -> str:
+        with reading():
+            response = await self._client.users_info(user=user)
+        return display_name(response.get("user") or {})
+
+
+def _client(settings: SlackSettings, *, token: str | None) -> AsyncWebClient:
+    client = AsyncWebClient(token=token, base_url=settings.api_url, logger=sdk_logger(), retry_handlers=[])
+    # The SDK takes a proxy from the environment and overlooks NO_PROXY.
+    host = urlsplit(settings.api_url).hostname or ""
+    if proxy_bypass(host) or host in {"127.0.0.1", "::1", "localhost"}:
+        client.proxy = None
+    return client

@@ -1,0 +1,1 @@
+"""Markdown in, what each platform shows out."""

@@ -1,0 +1,1 @@
+"""The gateway: from a stored message to a delivered answer."""

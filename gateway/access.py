@@ -1,0 +1,210 @@
+"""Who may speak, and as whom. Ids decide; names are data.
+
+Owners and members from the settings may always talk in private; others by the policy, by default with a pairing code
+that an operator approves (`reverie access approve CODE`). Shared chats are closed until they are approved, by
+`reverie access allow CHAT` or by being bound to a project in the settings.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from adapters.base import Account, Address, ChatKind, Inbound
+from gateway.db.engine import Database
+from gateway.db.models import AccountRow, ChatRow, PairingRow
+from gateway.settings import Settings
+from memory.ports import Clock
+
+_ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"  # without 0 O 1 I L, which people mistake for one another
+_CODE_LENGTH = 6
+_CODE_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """Whether a message is answered. `word` is what a refused sender is told; empty: nothing."""
+
+    allowed: bool
+    principal: str
+    word: str = ""
+
+
+class Access:
+    """Accounts, chats and pairing codes."""
+
+    def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
+        self._database = database
+        self._settings = settings
+        self._clock = clock
+
+    async def judge(self, inbound: Inbound) -> Verdict:
+        """Decide on a message that is meant for the bot, and make its sender and chat known."""
+        async with self._database.write() as session:
+            account = await self._account(session, inbound)
+            chat = await self._chat(session, inbound, account)
+            if inbound.kind is ChatKind.PRIVATE:
+                return await self._private(session, inbound.account, account)
+            return self._shared(inbound.address, chat)
+
+    async def _private(self, session: AsyncSession, who: Account, row: AccountRow) -> Verdict:
+        policy = self._settings.access
+        may = who in policy.owners or who in policy.members or row.allowed
+        if policy.private == "off" and who not in policy.owners:
+            return Verdict(allowed=False, principal=row.principal, word="This bot doesn't take private messages.")
+        if may or policy.private in ("open", "off"):
+            return Verdict(allowed=True, principal=row.principal)
+        if policy.private == "listed":
+            word = f"This bot is private. Its operator can let you in; your id here is {who}."
+            return Verdict(allowed=False, principal=row.principal, word=word)
+        code = await self._new_code(session, who)
+        word = (
+            f"I don't know you yet. Please give this code to the operator of this bot: {code}\n"
+            f"They let you in with `reverie access approve {code}`; it is good for an hour. "
+            "Until then I keep nothing of what you write."
+        )
+        return Verdict(allowed=False, principal=row.principal, word=word)
+
+    def _shared(self, address: Address, row: ChatRow) -> Verdict:
+        policy = self._settings.access.shared
+        bound = self._settings.project_of(address) is not None
+        if policy == "open" or (policy == "approved" and (row.allowed or bound)):
+            return Verdict(allowed=True, principal=row.principal)
+        word = (
+            "I'm not switched on in this chat. The operator can allow it with "
+            f"`reverie access allow {address.whole_chat}`."
+        )
+        return Verdict(allowed=False, principal=row.principal, word=word if policy == "approved" else "")
+
+    async def approve(self, code: str) -> Account | None:
+        """Let in whoever was given this code; None if it is unknown or too old. A code works once."""
+        given = select(PairingRow).where(PairingRow.code_hash == _hash(code), PairingRow.expires_at > self._now())
+        async with self._database.write() as session:
+            row = await session.scalar(given)
+            if row is None:
+                return None
+            who = Account(platform=row.platform, workspace=row.workspace, user=row.user)
+            await session.execute(_account_of(who).values(allowed=True))
+            await session.delete(row)
+            return who
+
+    async def allow_account(self, who: Account, *, allowed: bool) -> None:
+        """Let an account talk in private, or no longer, from its next message on."""
+        async with self._database.write() as session:
+            row = await session.get(AccountRow, (who.platform, who.workspace, who.user))
+            row = row or self._add_account(session, who, name="")
+            row.allowed = allowed
+
+    async def allow_chat(self, address: Address, *, allowed: bool) -> None:
+        """Let the bot answer in a shared chat, or no longer, from the next message on."""
+        async with self._database.write() as session:
+            row = await session.get(ChatRow, (address.platform, address.workspace, address.chat))
+            row = row or self._add_chat(session, address, kind=ChatKind.SHARED, principal=_of_chat(address), title="")
+            row.allowed = allowed
+
+    async def known(self) -> Sequence[str]:
+        """List who and where is allowed, a line each."""
+        async with self._database.read() as session:
+            accounts = (await session.scalars(select(AccountRow).where(AccountRow.allowed))).all()
+            chats = (await session.scalars(select(ChatRow).where(ChatRow.allowed))).all()
+        people = [Account(platform=row.platform, workspace=row.workspace, user=row.user) for row in accounts]
+        places = [Address(platform=row.platform, workspace=row.workspace, chat=row.chat) for row in chats]
+        return [*(f"person {who}" for who in people), *(f"chat {place}" for place in places)]
+
+    async def accounts_of(self, principal: str) -> frozenset[Account]:
+        """Return the accounts that are this person."""
+        async with self._database.read() as session:
+            rows = (await session.scalars(select(AccountRow).where(AccountRow.principal == principal))).all()
+        return frozenset(Account(platform=row.platform, workspace=row.workspace, user=row.user) for row in rows)
+
+    async def _account(self, session: AsyncSession, inbound: Inbound) -> AccountRow:
+        who = inbound.account
+        row = await session.get(AccountRow, (who.platform, who.workspace, who.user))
+        if row is None:
+            return self._add_account(session, who, name=inbound.name)
+        row.name = inbound.name
+        return row
+
+    async def _chat(self, session: AsyncSession, inbound: Inbound, account: AccountRow) -> ChatRow:
+        address, private = inbound.address, inbound.kind is ChatKind.PRIVATE
+        principal = account.principal if private else _of_chat(address)
+        row = await session.get(ChatRow, (address.platform, address.workspace, address.chat))
+        if row is None:
+            return self._add_chat(session, address, kind=inbound.kind, principal=principal, title=inbound.chat_title)
+        row.title = inbound.chat_title or row.title
+        return row
+
+    def _add_account(self, session: AsyncSession, who: Account, *, name: str) -> AccountRow:
+        row = AccountRow(
+            platform=who.platform,
+            workspace=who.workspace,
+            user=who.user,
+            principal=f"person:{who}",
+            name=name,
+            allowed=False,
+            created_at=self._now(),
+        )
+        session.add(row)
+        return row
+
+    def _add_chat(
+        self, session: AsyncSession, address: Address, *, kind: ChatKind, principal: str, title: str
+    ) -> ChatRow:
+        row = ChatRow(
+            platform=address.platform,
+            workspace=address.workspace,
+            chat=address.chat,
+            kind=kind.value,
+            principal=principal,
+            title=title,
+            allowed=False,
+            created_at=self._now(),
+        )
+        session.add(row)
+        return row
+
+    async def _new_code(self, session: AsyncSession, who: Account) -> str:
+        code = "".join(secrets.choice(_ALPHABET) for _ in range(_CODE_LENGTH))
+        mine = (
+            PairingRow.platform == who.platform,
+            PairingRow.workspace == who.workspace,
+            PairingRow.user == who.user,
+        )
+        await session.execute(delete(PairingRow).where(*mine))
+        session.add(
+            PairingRow(
+                platform=who.platform,
+                workspace=who.workspace,
+                user=who.user,
+                code_hash=_hash(code),
+                expires_at=self._now() + _CODE_SECONDS,
+            )
+        )
+        return code
+
+    def _now(self) -> float:
+        return self._clock().timestamp()
+
+
+def is_shared(principal: str) -> bool:
+    """Whether a principal is a group or channel and not a person."""
+    return principal.startswith("chat:")
+
+
+def _of_chat(address: Address) -> str:
+    return f"chat:{address.whole_chat}"
+
+
+def _account_of(who: Account):  # type: ignore[no-untyped-def]  # SQLAlchemy's Update is generic in a private way
+    return update(AccountRow).where(
+        AccountRow.platform == who.platform,
+        AccountRow.workspace == who.workspace,
+        AccountRow.user == who.user,
+    )
+
+
+def _hash(code: str) -> str:
+    return hashlib.sha256(code.strip().upper().encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""The agent: lay out the request, stream the model, run its tools."""

@@ -1,0 +1,191 @@
+"""The model as memory asks for it: side queries, forks of a session, fresh runs (`memory.ports.Ask`, `Fork`, `Run`)."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from gateway.agent import loop
+from gateway.agent.events import Finished, TextSoFar, ToolStarted
+from gateway.errors import ModelFault
+from gateway.history import Session
+from gateway.llm.client import Model, Request, Tokens
+from gateway.settings import ModelSettings
+from gateway.tools.definitions import DEFINITIONS
+from gateway.tools.toolbox import Toolbox
+from gateway.usage import Usage
+from memory.errors import SideCallFailed
+from memory.notes import Notes
+from memory.ports import Clock, Outcome, Progress, Rights, RunReport
+from memory.scope import Scope
+
+log = structlog.get_logger(__name__)
+
+
+class Runs:
+    """Everything that memory has the model do, besides answering people."""
+
+    def __init__(self, model: Model, settings: ModelSettings, notes: Notes, usage: Usage, clock: Clock) -> None:
+        self._model = model
+        self._settings = settings
+        self._notes = notes
+        self._usage = usage
+        self._clock = clock
+
+    async def ask(
+        self,
+        scope: Scope,
+        *,
+        purpose: str,
+        system: str,
+        user: str,
+        schema: Mapping[str, Any],
+        max_tokens: int,
+    ) -> Mapping[str, Any]:
+        """Put a side query; see `memory.ports.Ask`."""
+        request = Request(
+            model=self._settings.recall,
+            max_tokens=max_tokens,
+            system=_text(system),
+            tools=[],
+            messages=[{"role": "user", "content": _text(user)}],
+            output_schema=schema,
+        )
+        try:
+            reply = await self._model.ask(request)
+            await self._record(scope, purpose, self._settings.recall, reply.tokens)
+            answer = json.loads(reply.text)
+        except ModelFault as error:
+            raise SideCallFailed(str(error)) from error
+        except json.JSONDecodeError as error:
+            raise SideCallFailed("the answer is not JSON") from error
+        if not isinstance(answer, dict):
+            raise SideCallFailed("the answer is not a JSON object")
+        return answer
+
+    def fork_of(self, session: Session, scope: Scope) -> "SessionFork":
+        """Return the fork that extends this session's last request."""
+        return SessionFork(self, session, scope)
+
+    async def run(
+        self,
+        scope: Scope,
+        *,
+        purpose: str,
+        system: str,
+        prompt: str,
+        rights: Rights,
+        max_turns: int,
+        progress: Progress | None = None,
+    ) -> RunReport:
+        """Do a fresh run; see `memory.ports.Run`."""
+        return await self.drive(
+            scope,
+            purpose=purpose,
+            system=_text(system),
+            before=[],
+            prompt=prompt,
+            rights=rights,
+            max_turns=max_turns,
+            progress=progress,
+        )
+
+    async def drive(
+        self,
+        scope: Scope,
+        *,
+        purpose: str,
+        system: list[dict[str, Any]],
+        before: Sequence[dict[str, Any]],
+        prompt: str,
+        rights: Rights,
+        max_turns: int,
+        progress: Progress | None = None,
+    ) -> RunReport:
+        """Send `before` and one more user message, and run to the end."""
+        toolbox = Toolbox(scope, rights, self._notes, self._clock)
+        request = Request(
+            model=self._settings.chat,
+            max_tokens=self._settings.max_tokens,
+            system=system,
+            tools=list(DEFINITIONS),
+            messages=[*before, {"role": "user", "content": _text(prompt)}],
+        )
+        finished: Finished | None = None
+        meter = _Meter(progress, toolbox)
+        try:
+            async for event in loop.run(self._model, request, toolbox, max_rounds=max_turns):
+                match event:
+                    case Finished():
+                        finished = event
+                    case _:
+                        await meter.note(event)
+        except ModelFault as error:
+            log.warning("run_failed", purpose=purpose, error=error)
+            return _report(Outcome.FAILED, "", 0, Tokens(), toolbox.written)
+        assert finished is not None
+        await self._record(scope, purpose, self._settings.chat, finished.tokens)
+        return _report(finished.outcome, finished.text, finished.turns, finished.tokens, toolbox.written)
+
+    async def _record(self, scope: Scope, purpose: str, model: str, tokens: Tokens) -> None:
+        await self._usage.record(principal=scope.principal, purpose=purpose, model=model, tokens=tokens)
+
+
+class SessionFork:
+    """A fork of one finished turn; see `memory.ports.Fork`."""
+
+    def __init__(self, runs: Runs, session: Session, scope: Scope) -> None:
+        self._runs = runs
+        self._session = session
+        self._scope = scope
+
+    async def __call__(self, prompt: str, *, rights: Rights, max_turns: int) -> RunReport:
+        """Append the prompt to the session's request and run."""
+        return await self._runs.drive(
+            self._scope,
+            purpose="extraction",
+            system=self._session.system,
+            before=self._session.messages,
+            prompt=prompt,
+            rights=rights,
+            max_turns=max_turns,
+        )
+
+
+class _Meter:
+    """Tells progress once per model turn that used tools."""
+
+    def __init__(self, progress: Progress | None, toolbox: Toolbox) -> None:
+        self._progress = progress
+        self._toolbox = toolbox
+        self._turn = 0
+        self._tools = 0
+        self._text = ""
+
+    async def note(self, event: TextSoFar | ToolStarted) -> None:
+        if isinstance(event, TextSoFar):
+            self._text = event.text
+            return
+        self._tools += 1
+        self._turn += 1
+        if self._progress is not None:
+            await self._progress(turn=self._turn, text=self._text, tools=self._tools, written=self._toolbox.written)
+
+
+def _report(outcome: Outcome, text: str, turns: int, tokens: Tokens, written: tuple[Path, ...]) -> RunReport:
+    return RunReport(
+        outcome=outcome,
+        written=written,
+        text=text,
+        turns=turns,
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        cache_read_tokens=tokens.cache_read,
+        cache_write_tokens=tokens.cache_write,
+    )
+
+
+def _text(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}]

@@ -1,0 +1,106 @@
+"""The agent loop: stream the model, run the tools it asks for, until it answers."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from gateway.agent.events import Event, Finished, TextSoFar, ToolStarted
+from gateway.agent.prompt import with_breakpoints
+from gateway.history import Line
+from gateway.llm.client import Model, Reply, Request, Tokens
+from gateway.tools.toolbox import Toolbox
+from memory.ports import Outcome
+
+EMPTY_ANSWER = "(The model gave an empty answer.)"
+_CAPPED = "(I stopped here: this took more steps than I may take for one message.)"
+
+
+async def run(model: Model, request: Request, toolbox: Toolbox, *, max_rounds: int) -> AsyncIterator[Event]:
+    """Run to the answer, or to `max_rounds` requests; yields `Finished` last. Raises `ModelFault` if a request fails."""
+    transcript = _Transcript(request)
+    for turn in range(1, max_rounds + 1):
+        reply: Reply | None = None
+        piece = ""
+        async for event in model.stream(transcript.request()):
+            if isinstance(event, Reply):
+                reply = event
+            else:
+                piece += event
+                yield TextSoFar(text=transcript.text_with(piece))
+        assert reply is not None
+        calls = reply.tool_calls if reply.stop_reason == "tool_use" else []
+        transcript.answered(reply, keep_tools=bool(calls))
+        if not calls:
+            if reply.stop_reason == "pause_turn":
+                continue
+            yield transcript.finished(Outcome.COMPLETED, turns=turn)
+            return
+        results = []
+        for call in calls:
+            yield ToolStarted(name=call["name"])
+            results.append(await _result(toolbox, call))
+        transcript.ran(results, [call["name"] for call in calls])
+    yield transcript.capped(turns=max_rounds)
+
+
+async def _result(toolbox: Toolbox, call: dict[str, Any]) -> dict[str, Any]:
+    outcome = await toolbox.call(call["name"], call["input"])
+    result = {"type": "tool_result", "tool_use_id": call["id"], "content": outcome.content}
+    return result | ({"is_error": True} if outcome.is_error else {})
+
+
+class _Transcript:
+    """The request as it grows, and what of it is new."""
+
+    def __init__(self, request: Request) -> None:
+        self._base = request
+        self._lines: list[Line] = []
+        self._texts: list[str] = []
+        self._tokens = Tokens()
+        self._used: dict[str, None] = {}
+
+    def request(self) -> Request:
+        messages = [
+            *self._base.messages,
+            *({"role": line.role, "content": line.content} for line in self._lines),
+        ]
+        system, marked = with_breakpoints(self._base.system, messages, stable=len(self._base.messages) - 1)
+        return Request(
+            model=self._base.model,
+            max_tokens=self._base.max_tokens,
+            system=system,
+            tools=self._base.tools,
+            messages=marked,
+        )
+
+    def text_with(self, piece: str) -> str:
+        return "\n\n".join([*self._texts, piece])
+
+    def answered(self, reply: Reply, *, keep_tools: bool) -> None:
+        # A tool call that was cut off by the token limit can't be run, and must not stand there without its result.
+        content = [block for block in reply.content if keep_tools or block["type"] != "tool_use"]
+        if not any(block["type"] in ("text", "tool_use") for block in content):
+            content = [*content, {"type": "text", "text": EMPTY_ANSWER}]
+        said = "".join(block["text"] for block in content if block["type"] == "text")
+        self._lines.append(Line(role="assistant", content=content, said=said))
+        if said:
+            self._texts.append(said)
+        self._tokens += reply.tokens
+
+    def ran(self, results: list[dict[str, Any]], names: list[str]) -> None:
+        self._lines.append(Line(role="user", content=results))
+        self._used.update(dict.fromkeys(names))
+
+    def capped(self, *, turns: int) -> Finished:
+        self._lines.append(Line(role="assistant", content=[{"type": "text", "text": _CAPPED}], said=_CAPPED))
+        self._texts.append(_CAPPED)
+        return self.finished(Outcome.TURN_CAP, turns=turns)
+
+    def finished(self, outcome: Outcome, *, turns: int) -> Finished:
+        return Finished(
+            outcome=outcome,
+            text="\n\n".join(self._texts),
+            lines=tuple(self._lines),
+            tokens=self._tokens,
+            turns=turns,
+            used_tools=tuple(self._used),
+        )

@@ -1,0 +1,1 @@
+"""What people can tell the bot with a slash."""

@@ -1,0 +1,61 @@
+"""The commands: one table, from which menus, help and dispatch come."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.inbox import Claim
+from memory.scope import Scope
+
+MENU: Sequence[tuple[str, str]] = (
+    ("start", "who I am and how to begin"),
+    ("help", "what I can do"),
+    ("new", "begin a new conversation; memory stays"),
+    ("stop", "stop the answer that is being written"),
+    ("status", "what is on, and what today has cost"),
+    ("memory", "what I remember here; /memory NAME shows one note"),
+)
+"""Names and summaries of all commands, as the platforms' menus and /help show them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """What a command answers, Markdown; `ends_session` closes the conversation's session with it."""
+
+    text: str
+    ends_session: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """A command as it was given."""
+
+    claim: Claim
+    scope: Scope
+    arguments: str
+
+
+Handler = Callable[[Asked], Awaitable[Reply]]
+
+
+class Commands:
+    """Finds and runs commands; there is a handler for every row of the menu, and no other."""
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        if set(handlers) != {name for name, _ in MENU}:
+            raise ValueError("handlers and menu differ")
+        self._handlers = handlers
+
+    @staticmethod
+    def is_command(text: str) -> bool:
+        """Whether a message is meant as a command: a slash and a letter, nothing like a path."""
+        word = text.split(maxsplit=1)[0] if text.strip() else ""
+        return word.startswith("/") and word[1:2].isalpha() and "/" not in word[1:]
+
+    async def run(self, claim: Claim, scope: Scope) -> Reply:
+        """Run the command in a message; an unknown one gets a word that says where help is."""
+        word, *rest = claim.inbound.text.split(maxsplit=1)
+        name = word[1:].split("@")[0].lower()
+        handler = self._handlers.get(name)
+        if handler is None:
+            return Reply(text=f"I don't know `/{name}`. Write `/help` to see what I know.")
+        return await handler(Asked(claim=claim, scope=scope, arguments="".join(rest).strip()))

@@ -1,0 +1,90 @@
+"""What everybody can tell the bot: /start, /help, /new, /stop, /status."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gateway.commands.table import MENU, Asked, Handler, Reply
+from gateway.history import History
+from gateway.settings import Settings
+from gateway.usage import Usage
+from memory.extract import Scans
+from memory.ports import Clock
+from memory.scope import Mode
+
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserCommands:
+    """The handlers and what they look at. `identity_note` says what the operator should know of a platform."""
+
+    settings: Settings
+    history: History
+    usage: Usage
+    scanner: Scans
+    clock: Clock
+    identity_note: Callable[[str], str]
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The handlers by name."""
+        return {
+            "start": self.start,
+            "help": self.help,
+            "new": self.new,
+            "stop": self.stop,
+            "status": self.status,
+        }
+
+    async def start(self, _: Asked) -> Reply:
+        """Introduce the bot."""
+        return Reply(
+            text="Hello, I'm **Reverie**. Just write to me. I remember what matters from one conversation to the next; "
+            "you can see it with `/memory`, and if you tell me to remember or to forget something, I do.\n\n"
+            "`/help` lists what else I understand."
+        )
+
+    async def help(self, asked: Asked) -> Reply:
+        """List the commands and how to reach the bot here."""
+        menu = "\n".join(f"- `/{name}` {summary}" for name, summary in MENU)
+        if asked.scope.shared:
+            how = "Mention me or reply to me and I answer. I remember for this chat, apart from your private chat with me."
+        else:
+            how = "Write to me as you would to a person. What you tell me here stays between us."
+        return Reply(
+            text=f"{how}\n\n{menu}\n\nOn Slack, write commands after mentioning me, or in our direct messages."
+        )
+
+    async def new(self, _: Asked) -> Reply:
+        """End the session."""
+        return Reply(text="A new conversation. I still remember what I keep in memory.", ends_session=True)
+
+    async def stop(self, _: Asked) -> Reply:
+        """Answer a /stop that came through the line: nothing was running when it was its turn."""
+        return Reply(text="There is nothing to stop.")
+
+    async def status(self, asked: Asked) -> Reply:
+        """Say what is on here."""
+        scope, address = asked.scope, asked.claim.inbound.address
+        today = await self.usage.since(scope.principal, self.clock().timestamp() - _DAY)
+        session = await self.history.open_session(scope, str(address))
+        spent = sum(tokens.input + tokens.cache_read + tokens.cache_write + tokens.output for tokens in today.values())
+        lines = [
+            f"- Chat: `{address}`, {'shared' if scope.shared else 'private'}",
+            f"- Model: `{self.settings.model.chat}`",
+            f"- Conversation: {len(session.messages)} messages so far" if session else "- Conversation: none open",
+            await self._memory(asked),
+            f"- Time zone: {scope.timezone}",
+            f"- Last 24 hours: {spent:,} tokens",
+            self.identity_note(address.platform),
+        ]
+        return Reply(text="\n".join(line for line in lines if line))
+
+    async def _memory(self, asked: Asked) -> str:
+        scope = asked.scope
+        if not scope.enabled:
+            return "- Memory: off"
+        count = len(await self.scanner.scan(scope))
+        how = "a daily log, sorted at night" if scope.mode is Mode.LOG else "notes"
+        team = f", team memory of {scope.project}" if scope.team_dir is not None else ""
+        return f"- Memory: on, {count} notes, kept as {how}{team}"

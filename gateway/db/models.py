@@ -1,0 +1,251 @@
+"""The gateway's tables. Rows stay inside the module that owns them; every row with content has its principal on it.
+
+Times are Unix seconds (float), compared by code and database alike without time zones.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+_NAMES = {
+    "ix": "ix_%(column_0_label)s",
+    "uq": "uq_%(table_name)s_%(column_0_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+# What these indexes say and what the queries ask must be the same words, or the database reads the whole history.
+def _partial(name: str, *columns: str, where: str, unique: bool = False, sqlite_where: str = "") -> Index:
+    conditions = {"sqlite_where": text(sqlite_where or where), "postgresql_where": text(where)}
+    return Index(name, *columns, unique=unique, **conditions)  # type: ignore[arg-type]  # options of dialects
+
+
+_Serial = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers only INTEGER keys by itself
+
+
+class Base(DeclarativeBase):
+    """The gateway's MetaData."""
+
+    metadata = MetaData(naming_convention=_NAMES)
+    type_annotation_map = {dict[str, Any]: JSON, list[Any]: JSON, int: _Serial}  # noqa: RUF012  # SQLAlchemy's own protocol
+
+
+class AccountRow(Base):
+    """Who an account is: many accounts may be one person."""
+
+    __tablename__ = "accounts"
+    platform: Mapped[str] = mapped_column(primary_key=True)
+    workspace: Mapped[str] = mapped_column(primary_key=True)
+    user: Mapped[str] = mapped_column("user_id", primary_key=True)
+    principal: Mapped[str] = mapped_column(index=True)
+    name: Mapped[str]
+    allowed: Mapped[bool]
+    created_at: Mapped[float]
+
+
+class ChatRow(Base):
+    """A chat that the bot has seen, and for a shared one whether an administrator lets the bot answer there."""
+
+    __tablename__ = "chats"
+    platform: Mapped[str] = mapped_column(primary_key=True)
+    workspace: Mapped[str] = mapped_column(primary_key=True)
+    chat: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    principal: Mapped[str] = mapped_column(index=True)
+    title: Mapped[str]
+    allowed: Mapped[bool]
+    created_at: Mapped[float]
+
+
+class PairingRow(Base):
+    """A code that a stranger was given; only its hash is kept."""
+
+    __tablename__ = "pairing_codes"
+    platform: Mapped[str] = mapped_column(primary_key=True)
+    workspace: Mapped[str] = mapped_column(primary_key=True)
+    user: Mapped[str] = mapped_column("user_id", primary_key=True)
+    code_hash: Mapped[str] = mapped_column(index=True)
+    expires_at: Mapped[float]
+
+
+class SessionRow(Base):
+    """A stretch of a conversation with one frozen system prompt."""
+
+    __tablename__ = "sessions"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    principal: Mapped[str]
+    project: Mapped[str]
+    conversation: Mapped[str]
+    system: Mapped[list[Any]]
+    started_at: Mapped[float]
+    last_at: Mapped[float]
+    ended: Mapped[bool]
+    told_date: Mapped[str]
+    """The last local date that the model was told, ISO."""
+    told_notes_at: Mapped[float]
+    """Notes changed after this are told at the tail of the next turn."""
+    extracted_to: Mapped[int]
+    """Extraction cursor: `messages.id` of the last message handled."""
+
+    __table_args__ = (
+        _partial("uq_sessions_open", "conversation", unique=True, where="NOT ended", sqlite_where="ended = 0"),
+        Index("ix_sessions_scope", "principal", "project", "last_at"),
+    )
+
+
+class MessageRow(Base):
+    """One message of a transcript, exactly as it stands in requests."""
+
+    __tablename__ = "messages"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    session_id: Mapped[int] = mapped_column(ForeignKey("sessions.id", ondelete="CASCADE"), index=True)
+    principal: Mapped[str]
+    inbox_id: Mapped[int | None]
+    role: Mapped[str]
+    content: Mapped[list[Any]]
+    speaker: Mapped[str]
+    said: Mapped[str]
+    """The human's or the bot's own words, without injected text; empty for tool traffic."""
+    at: Mapped[float]
+    __table_args__ = (Index("ix_messages_said", "principal", "at"),)
+
+
+class ShownRow(Base):
+    """A note that recall has put into a session."""
+
+    __tablename__ = "shown_notes"
+    session_id: Mapped[int] = mapped_column(ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    message_id: Mapped[int]
+    units: Mapped[int]
+
+
+class InboxRow(Base):
+    """One inbound message. pending -> claimed -> done | dead; refused at once if the sender may not speak here."""
+
+    __tablename__ = "inbox"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    platform: Mapped[str]
+    external_id: Mapped[str]
+    principal: Mapped[str]
+    conversation: Mapped[str]
+    payload: Mapped[dict[str, Any]]
+    state: Mapped[str]
+    attempts: Mapped[int]
+    not_before: Mapped[float]
+    claim: Mapped[str]
+    claimed_until: Mapped[float]
+    stop: Mapped[bool]
+    error: Mapped[str]
+    received_at: Mapped[float]
+
+    __table_args__ = (
+        UniqueConstraint("external_id", "platform"),  # in this order, or SQLite looks for open rows by their platform
+        CheckConstraint("state IN ('pending', 'claimed', 'done', 'dead', 'refused')", name="state"),
+        _partial("ix_inbox_open_first", "id", where="state IN ('pending', 'claimed')"),
+        _partial("ix_inbox_open", "conversation", "id", where="state IN ('pending', 'claimed')"),
+        _partial("uq_inbox_running", "conversation", unique=True, where="state = 'claimed'"),
+    )
+
+
+class OutboxRow(Base):
+    """One part to post. pending -> sending -> sent | dead; `live` while an answer is shown in it and not yet final."""
+
+    __tablename__ = "outbox"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)
+    principal: Mapped[str]
+    platform: Mapped[str]
+    conversation: Mapped[str]
+    part: Mapped[dict[str, Any]]
+    reply_to: Mapped[str]
+    message_id: Mapped[str]
+    state: Mapped[str]
+    unsure: Mapped[bool]
+    """A request to post it was begun and it is not known how that ended."""
+    attempts: Mapped[int]
+    not_before: Mapped[float]
+    claim: Mapped[str]
+    claimed_until: Mapped[float]
+    error: Mapped[str]
+    created_at: Mapped[float]
+    sent_at: Mapped[float]
+
+    __table_args__ = (
+        CheckConstraint("state IN ('live', 'pending', 'sending', 'sent', 'dead')", name="state"),
+        _partial("ix_outbox_open_first", "id", where="state IN ('pending', 'sending')"),
+        _partial("ix_outbox_open", "conversation", "id", where="state IN ('pending', 'sending')"),
+        _partial("uq_outbox_sending", "conversation", unique=True, where="state = 'sending'"),
+    )
+
+
+class DueRow(Base):
+    """An extraction that is due for a session; committed with the turn that caused it."""
+
+    __tablename__ = "due_extractions"
+    session_id: Mapped[int] = mapped_column(ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True)
+    principal: Mapped[str]
+    upto: Mapped[int]
+    """`messages.id` of the last message to look at."""
+    turns: Mapped[int]
+    forced: Mapped[bool]
+    attempts: Mapped[int]
+    not_before: Mapped[float]
+
+
+class DirectWriteRow(Base):
+    """A file that the main agent wrote in a turn, for extraction's mutual exclusion."""
+
+    __tablename__ = "direct_writes"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    session_id: Mapped[int] = mapped_column(ForeignKey("sessions.id", ondelete="CASCADE"), index=True)
+    message_id: Mapped[int]
+    path: Mapped[str]
+
+
+class UsageRow(Base):
+    """Tokens of one model call."""
+
+    __tablename__ = "usage"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    principal: Mapped[str]
+    purpose: Mapped[str]
+    model: Mapped[str]
+    input_tokens: Mapped[int]
+    output_tokens: Mapped[int]
+    cache_read_tokens: Mapped[int]
+    cache_write_tokens: Mapped[int]
+    at: Mapped[float]
+    __table_args__ = (Index("ix_usage_principal", "principal", "at"),)
+
+
+class LeaseRow(Base):
+    """A named lease; `token` only grows, so that a late writer can be told from the present one."""
+
+    __tablename__ = "leases"
+    name: Mapped[str] = mapped_column(primary_key=True)
+    holder: Mapped[str]
+    token: Mapped[int]
+    until: Mapped[float]
+
+
+class SyncRow(Base):
+    """Where a copy of a team's memory stands with its server: the base for telling which side changed."""
+
+    __tablename__ = "team_sync"
+    principal: Mapped[str] = mapped_column(primary_key=True)
+    project: Mapped[str] = mapped_column(primary_key=True)
+    state: Mapped[dict[str, Any]]

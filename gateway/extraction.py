@@ -1,0 +1,148 @@
+"""Extraction, durably: what is due is a row committed with its turn; whoever runs takes it up, also after a restart."""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+
+import structlog
+from sqlalchemy.exc import DBAPIError
+
+from adapters.base import Address
+from gateway.agent.fork import Runs
+from gateway.history import Due, History, Session
+from gateway.notices import Notices
+from gateway.scopes import Scopes
+from memory.errors import LeaseLost
+from memory.extract import Pending, Scans, Verdict, decide, extract
+from memory.ports import Clock, Leases
+from memory.scope import Scope
+from memory.settings import MemorySettings
+
+log = structlog.get_logger(__name__)
+
+_LOOK_SECONDS = 1.0
+_LEASE_SECONDS = 30.0
+_BUSY_SECONDS = 1.0  # another session's run is in progress for the same memory directory
+_ATTEMPTS = 20  # half a day with these pauses; then the messages wait for the session's next turn
+_BACKOFF_SECONDS = 5.0
+_LONGEST_BACKOFF = 3600.0
+
+
+class Extractions:
+    """Runs the extractions that are due, one at a time per memory directory."""
+
+    def __init__(
+        self,
+        *,
+        history: History,
+        scopes: Scopes,
+        runs: Runs,
+        scanner: Scans,
+        settings: MemorySettings,
+        leases: Leases,
+        notices: Notices,
+        clock: Clock,
+        concurrency: int,
+    ) -> None:
+        self._history = history
+        self._scopes = scopes
+        self._runs = runs
+        self._scanner = scanner
+        self._settings = settings
+        self._leases = leases
+        self._notices = notices
+        self._clock = clock
+        self._free = asyncio.Semaphore(concurrency)
+        self._under_way: set[int] = set()
+        self._closing = asyncio.Event()
+
+    def close(self) -> None:
+        """Begin what is due, then no more; `run` returns when that has ended."""
+        self._closing.set()
+
+    async def run(self) -> None:
+        """Look for due extractions and run them until `close`, after a last look."""
+        async with asyncio.TaskGroup() as group:
+            closing = False
+            while not closing:
+                closing = self._closing.is_set()
+                for session_id in await self._due():
+                    if session_id not in self._under_way:
+                        self._under_way.add(session_id)
+                        group.create_task(self._one(session_id))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._closing.wait(), _LOOK_SECONDS)
+
+    async def _due(self) -> Sequence[int]:
+        try:
+            return await self._history.due()
+        except DBAPIError:  # a database that is away comes back
+            log.exception("extraction_look_failed")
+            return ()
+
+    async def _one(self, session_id: int) -> None:
+        try:
+            async with self._free:
+                found = await self._history.due_extraction(session_id)
+                if found is not None:
+                    await self._attempt(*found)
+        except Exception:  # edge: the row is still there, the next look tries again
+            log.exception("extraction_fault", session_id=session_id)
+        finally:
+            self._under_way.discard(session_id)
+
+    async def _attempt(self, due: Due, session: Session) -> None:
+        try:
+            await self._consider(due, session)
+        except Exception:  # edge: whatever it is, it must not be tried without a pause
+            log.exception("extraction_fault", session_id=due.session_id)
+            await self._history.failed_due(due, after=_backoff(due))
+
+    async def _consider(self, due: Due, session: Session) -> None:
+        scope = await self._scopes.of(Address.parse(session.conversation), session.principal)
+        if (scope.principal, scope.project) != (session.principal, session.project):
+            # The chat was bound anew: this is no longer its memory.
+            await self._history.close_due(due, move_cursor=True)
+            return
+        pending = Pending(
+            new_messages=due.new_messages, turns=due.turns, direct_writes=due.direct_writes, forced=due.forced
+        )
+        decision = decide(scope, pending, self._settings)
+        if decision.verdict is not Verdict.RUN:
+            log.info("extraction_skipped", reason=decision.reason)
+            await self._skip(due, decision.verdict, decision.reason)
+            return
+        try:
+            async with self._leases.hold(f"extract:{scope.memory_dir}", seconds=_LEASE_SECONDS, wait=0.0):
+                still_due = await self._history.due_extraction(due.session_id)
+                if still_due == (due, session):  # another replica may have been here, or another turn ended
+                    await self._extract(scope, due, session, pending)
+        except LeaseLost:
+            await self._history.postpone_due(due, after=_BUSY_SECONDS)
+
+    async def _skip(self, due: Due, verdict: Verdict, reason: str) -> None:
+        if verdict is Verdict.SKIP_MOVE_CURSOR:
+            await self._history.close_due(due, move_cursor=True)
+        elif reason == "throttled":
+            await self._history.postpone_due(due, after=math.inf)
+        else:
+            await self._history.close_due(due, move_cursor=False)
+
+    async def _extract(self, scope: Scope, due: Due, session: Session, pending: Pending) -> None:
+        fork = self._runs.fork_of(session, scope)
+        done = await extract(scope, pending, fork, self._scanner, self._settings, self._clock)
+        if done.cursor_moves:
+            await self._history.close_due(due, move_cursor=True)
+        else:
+            await self._history.failed_due(due, after=_backoff(due))
+        if done.notice:
+            await self._notices.tell(
+                session.conversation, scope.principal, done.notice, key=f"saved:{due.session_id}:{due.upto}"
+            )
+
+
+def _backoff(due: Due) -> float:
+    if due.attempts + 1 >= _ATTEMPTS:
+        return math.inf
+    return min(_BACKOFF_SECONDS * 2.0**due.attempts, _LONGEST_BACKOFF)

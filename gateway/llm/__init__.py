@@ -1,0 +1,1 @@
+"""The one model client, and a stand-in that speaks the same API."""

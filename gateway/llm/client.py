@@ -1,0 +1,190 @@
+"""The one model client: the anthropic SDK, its faults translated once."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anthropic
+import httpx2
+from anthropic import AsyncAnthropic
+
+from gateway.errors import ModelRefused, ModelUnavailable
+from gateway.settings import ModelSettings
+
+# What a stored assistant message keeps of a block: exactly what a later request may hold of it.
+_KEPT = {
+    "text": ("type", "text"),
+    "tool_use": ("type", "id", "name", "input"),
+    "thinking": ("type", "thinking", "signature"),
+    "redacted_thinking": ("type", "data"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tokens:
+    """Tokens of one or more calls; the three kinds of input add up to the whole input."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        return Tokens(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write=self.cache_write + other.cache_write,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """One request to the Messages API: `system`, `tools` and `messages` are the cached prefix, in this order on the wire."""
+
+    model: str
+    max_tokens: int
+    system: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+    messages: list[dict[str, Any]]
+    output_schema: Mapping[str, Any] | None = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the SDK's keyword arguments."""
+        schema = self.output_schema
+        return (
+            {
+                "model": self.model,
+                "max_tokens": self.max_tokens,
+                "system": self.system,
+                "messages": self.messages,
+            }
+            | ({"tools": self.tools} if self.tools else {})
+            | ({"output_config": {"format": {"type": "json_schema", "schema": dict(schema)}}} if schema else {})
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reply:
+    """One finished message of the model: blocks as a later request repeats them."""
+
+    content: list[dict[str, Any]]
+    stop_reason: str
+    tokens: Tokens
+
+    @property
+    def text(self) -> str:
+        """The text blocks together."""
+        return "".join(block["text"] for block in self.content if block["type"] == "text")
+
+    @property
+    def tool_calls(self) -> list[dict[str, Any]]:
+        """The tools that the model wants run."""
+        return [block for block in self.content if block["type"] == "tool_use"]
+
+
+class Model:
+    """Asks the model. Every fault is a `ModelUnavailable` or a `ModelRefused`; nothing half-streamed counts as an answer."""
+
+    def __init__(self, client: AsyncAnthropic) -> None:
+        self._client = client
+
+    async def stream(self, request: Request) -> AsyncIterator[str | Reply]:
+        """Yield pieces of text as they come, and the finished reply last."""
+        with _translated():
+            async with self._client.messages.stream(**request.parameters()) as stream:
+                async for event in stream:
+                    if event.type == "text":
+                        yield event.text
+                message = await stream.get_final_message()
+        yield _reply(message)
+
+    async def ask(self, request: Request) -> Reply:
+        """Return the whole reply at once; for side queries."""
+        with _translated():
+            message = await self._client.messages.create(**request.parameters())
+        return _reply(message)
+
+
+def connect(settings: ModelSettings, *, base_url: str | None = None) -> AbstractAsyncContextManager[Model]:
+    """Open the client, which keeps its connections until left. `base_url` overrides the settings' one."""
+    return _connected(settings, base_url or settings.base_url)
+
+
+@asynccontextmanager
+async def _connected(settings: ModelSettings, base_url: str | None) -> AsyncIterator[Model]:
+    # A server of one's own often wants no key; the SDK refuses to start without one.
+    key = settings.api_key.get_secret_value() if settings.api_key else "none"
+    async with AsyncAnthropic(
+        api_key=key, base_url=base_url, timeout=settings.timeout, max_retries=settings.retries
+    ) as client:
+        yield Model(client)
+
+
+def _reply(message: Any) -> Reply:
+    if message.stop_reason is None:
+        raise ModelUnavailable("the model's answer ended early")
+    blocks = [block.model_dump(mode="json") for block in message.content]
+    usage = message.usage
+    return Reply(
+        content=[
+            {key: block[key] for key in _KEPT[block["type"]]}
+            for block in blocks
+            if block["type"] in _KEPT and (block["type"] != "text" or block["text"].strip())
+        ],
+        stop_reason=message.stop_reason,
+        tokens=Tokens(
+            input=usage.input_tokens,
+            output=usage.output_tokens,
+            cache_read=usage.cache_read_input_tokens or 0,
+            cache_write=usage.cache_creation_input_tokens or 0,
+        ),
+    )
+
+
+@contextmanager
+def _translated():  # type: ignore[no-untyped-def]  # a generator, wrapped
+    try:
+        yield
+    except anthropic.APIStatusError as error:
+        raise _status(error) from error
+    except anthropic.APITimeoutError as error:
+        raise ModelUnavailable("the model did not answer in time") from error
+    except anthropic.APIConnectionError as error:
+        raise ModelUnavailable(f"the model can't be reached ({error.__cause__ or error})") from error
+    except (
+        httpx2.HTTPError,
+        json.JSONDecodeError,
+    ) as error:  # a stream that broke off or was corrupted midway
+        raise ModelUnavailable(f"the model's answer broke off ({type(error).__name__})") from error
+    except anthropic.AnthropicError as error:
+        raise ModelUnavailable(f"the model's answer could not be read ({error})") from error
+
+
+def _status(error: anthropic.APIStatusError) -> ModelUnavailable | ModelRefused:
+    reason = _reason(error)
+    if error.status_code in (401, 403):
+        return ModelUnavailable(
+            f"the model server refuses our key ({reason}); the operator must check ANTHROPIC_API_KEY"
+        )
+    if error.status_code == 404:
+        return ModelUnavailable(
+            f"the model server doesn't know what we ask for ({reason}); check model.chat and ANTHROPIC_BASE_URL"
+        )
+    if error.status_code in (408, 409, 429) or error.status_code >= 500:
+        return ModelUnavailable(f"the model is not available ({reason})", retry_after=_retry_after(error))
+    return ModelRefused(f"the model refuses this request ({reason})")
+
+
+def _reason(error: anthropic.APIStatusError) -> str:
+    body = error.body if isinstance(error.body, dict) else {}
+    inner = body.get("error")
+    said = inner.get("message") if isinstance(inner, dict) else None
+    return f"{error.status_code}: {said}" if said else str(error.status_code)
+
+
+def _retry_after(error: anthropic.APIStatusError) -> float | None:
+    value = error.response.headers.get("retry-after", "")
+    return float(value) if value.isdecimal() else None

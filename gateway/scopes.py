@@ -1,0 +1,52 @@
+"""Scopes: from a chat to whose memory it reaches. The only place where the isolation rule is decided."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import func, select
+
+from adapters.base import Address
+from gateway.access import Access, is_shared
+from gateway.db.engine import Database
+from gateway.db.models import SessionRow
+from gateway.settings import Settings
+from memory.paths import Homes, ProjectRef
+from memory.scope import Scope
+
+
+class Scopes:
+    """Makes the scope of a turn, and lists the scopes that the night looks after."""
+
+    def __init__(self, settings: Settings, homes: Homes, access: Access, database: Database) -> None:
+        self._settings = settings
+        self._homes = homes
+        self._access = access
+        self._database = database
+
+    async def of(self, address: Address, principal: str) -> Scope:
+        """Return what a turn of this principal in this chat may touch."""
+        bound = self._settings.project_of(address)
+        chat = self._settings.chat(address)
+        shared = is_shared(principal)
+        project = None
+        member = False
+        if bound is not None:
+            name, found = bound
+            project = ProjectRef(name=name, root=found.root, repo=found.repo or name)
+            member = shared or not (await self._access.accounts_of(principal)).isdisjoint(found.members)
+        return self._homes.scope(
+            principal=principal,
+            project=project,
+            member=member,
+            shared=shared,
+            mode=chat.mode or self._settings.memory.memory_mode,
+            timezone=chat.timezone or self._settings.timezone,
+        )
+
+    async def active(self) -> Sequence[Scope]:
+        """Return every scope that has ever had a session, each once."""
+        latest = select(func.max(SessionRow.id)).group_by(SessionRow.principal, SessionRow.project)
+        rows = select(SessionRow.principal, SessionRow.conversation).where(SessionRow.id.in_(latest))
+        async with self._database.read() as session:
+            found = (await session.execute(rows)).all()
+        scopes = [await self.of(Address.parse(conversation), principal) for principal, conversation in found]
+        return list({(scope.principal, scope.project): scope for scope in scopes}.values())

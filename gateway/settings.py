@@ -1,0 +1,280 @@
+"""Settings: one frozen value, read once at start.
+
+From high to low: the operator's policy (`$REVERIE_MANAGED_DIR/reverie.toml`), the environment,
+`$REVERIE_HOME/reverie.local.toml`, `$REVERIE_HOME/reverie.toml`, the defaults below. Files are merged key by key.
+"""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from zoneinfo import ZoneInfo
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
+
+from adapters.base import Account, Address
+from adapters.slack.settings import SlackSettings
+from adapters.telegram.settings import TelegramSettings
+from gateway.errors import StartRefused
+from memory.scope import Mode
+from memory.settings import MemorySettings
+from scheduler.settings import SchedulerSettings
+
+# Names that other programs rely on, and where their values belong in the tree of settings.
+_FIXED_NAMES: Mapping[str, tuple[str, ...]] = {
+    "DATABASE_URL": ("database_url",),
+    "TELEGRAM_BOT_TOKEN": ("telegram", "token"),
+    "TELEGRAM_API_URL": ("telegram", "api_url"),
+    "SLACK_BOT_TOKEN": ("slack", "bot_token"),
+    "SLACK_APP_TOKEN": ("slack", "app_token"),
+    "SLACK_SIGNING_SECRET": ("slack", "signing_secret"),
+    "SLACK_API_URL": ("slack", "api_url"),
+    "ANTHROPIC_API_KEY": ("model", "api_key"),
+    "ANTHROPIC_BASE_URL": ("model", "base_url"),
+}
+
+
+def _read_list(read: Callable[[str], object]) -> Callable[[object], object]:
+    def listed(value: object) -> object:
+        items = value.replace(",", " ").split() if isinstance(value, str) else value
+        return [read(item) if isinstance(item, str) else item for item in items] if isinstance(items, list) else items
+
+    return listed
+
+
+def _address(text: str) -> str:
+    return str(Address.parse(text))
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise ValueError(f"{name!r} is no IANA time zone (write e.g. Europe/Berlin)") from error
+    return name
+
+
+Accounts = Annotated[tuple[Account, ...], NoDecode, BeforeValidator(_read_list(Account.parse))]
+Addresses = Annotated[tuple[Address, ...], NoDecode, BeforeValidator(_read_list(Address.parse))]
+Zone = Annotated[str, AfterValidator(_zone)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelSettings(_Section):
+    """The model and its limits. Any server that speaks the Messages API can stand behind `base_url`."""
+
+    api_key: SecretStr | None = None
+    base_url: str | None = None
+    chat: str = "claude-sonnet-5-5"
+    """Answers, extraction and dreams: forks must share the chat's model, for they share its cache."""
+    recall: str = "claude-haiku-5-5"
+    """Picks the notes for a message: small and fast."""
+    max_tokens: int = Field(default=8192, ge=256)
+    timeout: float = Field(default=120.0, gt=0)
+    """Seconds without a byte from the model before a request counts as failed."""
+    retries: int = Field(default=2, ge=0)
+    max_tool_rounds: int = Field(default=40, ge=1)
+    patience: float = Field(default=3600.0, ge=0)
+    """Seconds that a message waits for a model that is down before it is set aside with a word to the person."""
+
+
+class AccessSettings(_Section):
+    """Who may talk to the bot."""
+
+    private: Literal["pairing", "open", "listed", "off"] = "pairing"
+    shared: Literal["approved", "open", "off"] = "approved"
+    owners: Accounts = ()
+    members: Accounts = ()
+    """People who may talk in private besides the owners and those approved by a pairing code."""
+
+
+class ProjectSettings(_Section):
+    """Named work that chats are bound to."""
+
+    root: Path | None = None
+    repo: str = ""
+    chats: Addresses = ()
+    members: Accounts = ()
+    """People whose private chat, bound to this project, may load its team memory."""
+
+
+class ChatSettings(_Section):
+    """What one chat does differently, keyed by its address."""
+
+    mode: Mode | None = None
+    timezone: Zone | None = None
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Sections may be given as `REVERIE_<SECTION>__<KEY>`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="REVERIE_", env_nested_delimiter="__", frozen=True, extra="forbid", env_ignore_empty=True
+    )
+
+    home: Path
+    http: str = "127.0.0.1:8710"
+    database_url: str = ""
+    cache: Path | None = None
+    managed_dir: Path = Path("/etc/reverie")
+    timezone: Zone = "UTC"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_json: bool = False
+    workers: int = Field(default=32, ge=1)
+    """Turns that run at the same time, each in its own conversation."""
+    session_silence: float = Field(default=8 * 3600.0, gt=0)
+    """Seconds without a message after which a session ends; the figure of the memory specification."""
+    telegram: TelegramSettings | None = None
+    slack: SlackSettings | None = None
+    model: ModelSettings = ModelSettings()
+    access: AccessSettings = AccessSettings()
+    memory: MemorySettings = MemorySettings()
+    scheduler: SchedulerSettings = SchedulerSettings()
+    projects: dict[str, ProjectSettings] = Field(default_factory=dict)
+    chats: dict[Annotated[str, AfterValidator(_address)], ChatSettings] = Field(default_factory=dict)
+
+    @field_validator("http")
+    @classmethod
+    def _host_and_port(cls, value: str) -> str:
+        host, colon, port = value.rpartition(":")
+        if not (host and colon and port.isdecimal() and int(port) < 65536):
+            raise ValueError(f"{value!r} is not host:port (write e.g. 127.0.0.1:8710)")
+        return value
+
+    @model_validator(mode="after")
+    def _one_project_per_chat(self) -> Self:
+        bound: dict[Address, str] = {}
+        for name, project in self.projects.items():
+            for chat in project.chats:
+                if bound.setdefault(chat, name) != name:
+                    raise ValueError(f"{chat} is bound to two projects, {bound[chat]} and {name}: take it out of one")
+        return self
+
+    @property
+    def http_address(self) -> tuple[str, int]:
+        """Where the HTTP server listens."""
+        host, _, port = self.http.rpartition(":")
+        return host, int(port)
+
+    @property
+    def database(self) -> str:
+        """The database's URL; SQLite in the home unless set otherwise."""
+        return self.database_url or f"sqlite+aiosqlite:///{self.home / 'reverie.db'}"
+
+    def project_of(self, address: Address) -> tuple[str, ProjectSettings] | None:
+        """Return the project that the chat is bound to; a topic or thread goes with its chat unless bound itself."""
+        for place in (address, address.whole_chat):
+            for name, project in self.projects.items():
+                if place in project.chats:
+                    return name, project
+        return None
+
+    def chat(self, address: Address) -> ChatSettings:
+        """Return what was set for this chat or topic."""
+        return self.chats.get(str(address)) or self.chats.get(str(address.whole_chat)) or ChatSettings()
+
+
+def home_directory(environ: Mapping[str, str]) -> Path:
+    """Return `$REVERIE_HOME`, by default `~/.reverie`."""
+    return Path(environ.get("REVERIE_HOME") or Path.home() / ".reverie").expanduser().absolute()
+
+
+def load(environ: Mapping[str, str] = os.environ, *, read_files: bool = True) -> Settings:
+    """Read the settings; raises `StartRefused` with the file or variable, the fault and the cure."""
+    home = home_directory(environ)
+    managed = Path(environ.get("REVERIE_MANAGED_DIR") or "/etc/reverie")
+    files = [managed / "reverie.toml", home / "reverie.local.toml", home / "reverie.toml"] if read_files else []
+    policy, *own = [_read(file) for file in files] or [{}]
+
+    class _Located(Settings):
+        """The settings with this process's files as sources."""
+
+        @classmethod
+        def settings_customise_sources(
+            cls, settings_cls: type[BaseSettings], *_: object, **__: object
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            layers = [InitSettingsSource(settings_cls, init_kwargs=layer) for layer in own]
+            return (
+                InitSettingsSource(settings_cls, init_kwargs=policy),
+                InitSettingsSource(settings_cls, init_kwargs=_fixed(environ, [policy, *own]) | {"home": home}),
+                _Environment(settings_cls, environ),
+                *layers,
+            )
+
+    try:
+        return _Located()
+    except ValidationError as error:
+        raise StartRefused(_explain(error)) from error
+    except SettingsError as error:
+        raise StartRefused(f"The environment doesn't fit: {error}. Lists go with commas, tables as JSON.") from error
+
+
+class _Environment(EnvSettingsSource):
+    """The variables that were handed in, which need not be this process's."""
+
+    def __init__(self, settings_cls: type[BaseSettings], environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        super().__init__(settings_cls)
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return {name.lower(): value for name, value in self._environ.items() if value}
+
+
+def _fixed(environ: Mapping[str, str], files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, path in _FIXED_NAMES.items():
+        if value := environ.get(name):
+            *sections, key = path
+            node = tree
+            for section in sections:
+                node = node.setdefault(section, {})
+            node[key] = value
+    for section, token in (("telegram", "token"), ("slack", "bot_token")):
+        given = any(token in layer.get(section, {}) for layer in [tree, *files])
+        if not given and f"REVERIE_{section}__{token}".upper() not in environ:
+            tree.pop(section, None)  # an address without a token switches nothing on
+    return tree
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except tomllib.TOMLDecodeError as error:
+        raise StartRefused(f"{file} is not valid TOML: {error}. Mend that line, or move the file away.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartRefused(
+            f"{file} can't be read: {error}. Give this user the right to read it, or move it away."
+        ) from error
+
+
+def _explain(error: ValidationError) -> str:
+    faults = "; ".join(
+        f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg'].removeprefix('Value error, ')}"
+        for fault in error.errors(include_input=False, include_url=False)
+    )
+    return f"The settings don't fit: {faults}. Mend them in reverie.toml or in the variables REVERIE_<SECTION>__<KEY>."

@@ -1,0 +1,1 @@
+"""The tools of the model, with rights checked when they run."""

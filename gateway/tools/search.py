@@ -1,0 +1,70 @@
+"""Searching files for a pattern that a model wrote, bounded in time.
+
+The SDK's own `grep` runs Python's `re` on the event loop, where one unlucky pattern would hold up every chat.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import regex
+
+_LINE_SECONDS = 0.05
+_MAX_HITS = 200
+_MAX_FILES = 20_000
+_MAX_LINE = 500
+
+
+async def grep(pattern: str, where: Path, *, allowed: Callable[[str], bool]) -> str:
+    """Return matching lines as `path:line:text`; raises `ValueError` on a pattern that is wrong or takes too long."""
+    try:
+        compiled = regex.compile(pattern)
+    except regex.error as error:
+        raise ValueError(f"the regular expression is wrong: {error}") from error
+    hits = await asyncio.to_thread(lambda: list(_hits(compiled, where, allowed)))
+    return "\n".join(hits) or "no matches"
+
+
+def _hits(compiled: "regex.Pattern[str]", where: Path, allowed: Callable[[str], bool]) -> Iterator[str]:
+    count = 0
+    for file in _files(where):
+        if not allowed(str(file)):
+            continue
+        for number, line in enumerate(_lines(file), start=1):
+            try:
+                found = compiled.search(line, timeout=_LINE_SECONDS, concurrent=True)
+            except TimeoutError:
+                raise ValueError("the regular expression takes too long; use a simpler one") from None
+            if found:
+                yield f"{file}:{number}:{line[:_MAX_LINE]}"
+                count += 1
+                if count == _MAX_HITS:
+                    yield f"(only the first {_MAX_HITS} matches; narrow the pattern)"
+                    return
+
+
+def _files(where: Path) -> Iterator[Path]:
+    if where.is_file():
+        yield where
+        return
+    seen = 0
+    for folder, folders, names in os.walk(where):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(folder) / name
+            if path.is_symlink() or not path.is_file():
+                continue
+            seen += 1
+            if seen > _MAX_FILES:
+                return
+            yield path
+
+
+def _lines(file: Path) -> Iterator[str]:
+    try:
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            for line in stream:
+                yield line.rstrip("\r\n")[:10_000]
+    except OSError:
+        return

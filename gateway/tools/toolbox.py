@@ -1,0 +1,172 @@
+"""Runs the model's tools for one run, with the rights of that run.
+
+| tool              | allowed                                                        |
+| ----------------- | -------------------------------------------------------------- |
+| read, glob, grep  | below `rights.read`                                            |
+| write, edit, delete | Markdown below `rights.write`, never with `append_only`      |
+| append            | Markdown below `rights.write`; with `append_only` that file alone |
+| anything else     | denied                                                         |
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+from anthropic.lib.tools import ToolError
+from anthropic.lib.tools.agent_toolset import AgentToolContext, beta_glob_tool, beta_read_tool
+
+from gateway.tools import search
+from gateway.tools.definitions import DEFINITIONS
+from memory.errors import MemoryFault, PathRefused, WriteRefused
+from memory.freshness import age_days, freshness_note
+from memory.notes import Note, Notes
+from memory.paths import contained, in_team, readable_path, writable_path
+from memory.ports import Clock, Rights
+from memory.scope import Scope
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolResult:
+    """What goes back to the model: text or content blocks."""
+
+    content: Any
+    is_error: bool = False
+
+
+class Toolbox:
+    """The tools of one run. It remembers what the run has read, so that a write knows what it replaces."""
+
+    def __init__(self, scope: Scope, rights: Rights, notes: Notes, clock: Clock) -> None:
+        self._scope = scope
+        self._rights = rights
+        self._notes = notes
+        self._clock = clock
+        self._seen: dict[Path, str] = {}
+        self._written: dict[Path, None] = {}
+        outside = [root for root in rights.read if root != scope.memory_dir]
+        self._context = AgentToolContext(workdir=scope.memory_dir, allowed_roots=outside)
+        self._tools: Mapping[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
+            "read": self._read,
+            "write": self._write,
+            "edit": self._edit,
+            "append": self._append,
+            "delete": self._delete,
+            "glob": self._glob,
+            "grep": self._grep,
+        }
+
+    @property
+    def definitions(self) -> list[dict[str, Any]]:
+        """What the model is told of its tools: the same for every run."""
+        return list(DEFINITIONS)
+
+    @property
+    def written(self) -> tuple[Path, ...]:
+        """The files that were really written or deleted, each once, in order."""
+        return tuple(self._written)
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Run one tool; whatever goes wrong is told to the model and never raised."""
+        tool = self._tools.get(name)
+        if tool is None:
+            return self._denied(name, f"There is no tool {name!r}. Use one of: {', '.join(self._tools)}.")
+        try:
+            return ToolResult(content=await tool(arguments))
+        except (PathRefused, WriteRefused) as error:
+            return self._denied(name, str(error))
+        except (MemoryFault, ToolError) as error:
+            return ToolResult(content=getattr(error, "content", str(error)), is_error=True)
+        except KeyError as error:
+            return ToolResult(content=f"{name}: the argument {error} is missing", is_error=True)
+        except (TypeError, ValueError) as error:
+            return ToolResult(content=f"{name}: {error}", is_error=True)
+        except OSError as error:
+            return ToolResult(content=f"{name}: {error.strerror or 'the file system failed'}", is_error=True)
+
+    async def _read(self, given: Mapping[str, Any]) -> Any:
+        path = self._readable(given["file_path"])
+        if path.suffix == ".md" and path.is_file():
+            self._seen[path] = (await self._notes.read(self._scope, path)).hash
+        text = await _apart(beta_read_tool(self._context), dict(given) | {"file_path": str(path)})
+        if isinstance(text, str) and path.is_relative_to(self._scope.memory_dir):
+            age = age_days(path.stat().st_mtime, self._clock().timestamp())
+            text = "\n\n".join(filter(None, (freshness_note(age), text)))
+        return text or "(the file is empty)"
+
+    async def _write(self, given: Mapping[str, Any]) -> str:
+        path = self._writable(given["file_path"])
+        note = await self._notes.write(self._scope, path, given["content"], expected=self._seen.get(path))
+        return self._done(note, "written")
+
+    async def _edit(self, given: Mapping[str, Any]) -> str:
+        path = self._writable(given["file_path"])
+        note = await self._notes.edit(
+            self._scope,
+            path,
+            given["old_string"],
+            given["new_string"],
+            expected=None,
+            replace_all=bool(given.get("replace_all", False)),
+        )
+        return self._done(note, "edited")
+
+    async def _append(self, given: Mapping[str, Any]) -> str:
+        path = self._writable(given["file_path"], appending=True)
+        return self._done(await self._notes.append(self._scope, path, given["content"]), "added to")
+
+    async def _delete(self, given: Mapping[str, Any]) -> str:
+        path = self._writable(given["file_path"])
+        await self._notes.delete(self._scope, path, expected=self._seen.get(path))
+        self._written[path] = None
+        self._seen.pop(path, None)
+        return f"{path} is deleted."
+
+    async def _glob(self, given: Mapping[str, Any]) -> Any:
+        where = self._readable(given.get("path") or ".")
+        found = await _apart(beta_glob_tool(self._context), {"pattern": given["pattern"], "path": str(where)})
+        return "\n".join(line for line in found.splitlines() if self._may_read(line)) or "no matches"
+
+    async def _grep(self, given: Mapping[str, Any]) -> str:
+        where = self._readable(given.get("path") or ".")
+        return await search.grep(given["pattern"], where, allowed=self._may_read)
+
+    def _readable(self, given: str) -> Path:
+        path = readable_path(self._scope, str(given))
+        return contained(str(path), base=self._scope.memory_dir, roots=self._rights.read)
+
+    def _may_read(self, path: str) -> bool:
+        try:
+            self._readable(path)
+        except PathRefused:
+            return False
+        return True
+
+    def _writable(self, given: str, *, appending: bool = False) -> Path:
+        path = writable_path(self._scope, str(given))
+        only = self._rights.append_only
+        if only is not None:
+            if appending and path == only:
+                return path
+            raise WriteRefused(f"in this run the only thing that may be written is {only}, by appending to it")
+        if in_team(self._scope, path) and self._scope.team_dir not in self._rights.write:
+            raise WriteRefused("team memory can't be written from here; say it in a chat of the team")
+        return contained(str(path), base=self._scope.memory_dir, roots=self._rights.write)
+
+    def _done(self, note: Note, verb: str) -> str:
+        self._seen[note.path] = note.hash
+        self._written[note.path] = None
+        return "\n".join([f"{note.path} is {verb}.", *(str(warning) for warning in note.warnings)])
+
+    def _denied(self, name: str, reason: str) -> ToolResult:
+        log.info("tool_denied", tool=name if name in self._tools else "unknown")
+        return ToolResult(content=reason, is_error=True)
+
+
+async def _apart(tool: Any, arguments: dict[str, Any]) -> Any:
+    """Run one of the SDK's file tools in a thread with a loop of its own: they walk directories without yielding."""
+    return await asyncio.to_thread(lambda: asyncio.run(tool.call(arguments)))

@@ -1,0 +1,202 @@
+"""One turn: from a claimed message to an answer that is committed, with everything that follows from it, at once."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from adapters.base import Adapter
+from gateway.agent import loop
+from gateway.agent.events import Finished
+from gateway.agent.prompt import clean_name, identity, scope_now, system_blocks, user_content
+from gateway.commands.table import Commands
+from gateway.db.engine import Database
+from gateway.history import History, Line, Session, Turned
+from gateway.inbox import Claim, Inbox
+from gateway.llm.client import Model, Request, Tokens
+from gateway.outbox import Outbox, Post
+from gateway.reply import LiveReply, live_reply
+from gateway.scopes import Scopes
+from gateway.settings import Settings
+from gateway.tools.definitions import DEFINITIONS
+from gateway.tools.toolbox import Toolbox
+from gateway.usage import Usage
+from memory import paths
+from memory.extract import Scans, writable
+from memory.notes import Notes
+from memory.ports import Clock, Outcome, Rights
+from memory.prompt import date_note, memory_prompt, tail_note
+from memory.recall import Recall, Recalled
+from memory.scope import Scope
+
+STOP = "stop"
+"""The message with which a turn's task is cancelled when its person said /stop."""
+STOPPED = "(stopped)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Prepared:
+    """What a turn sends: the session with the new message at its tail."""
+
+    session: Session
+    line: Line
+    recalled: tuple[Recalled, ...]
+    today: str
+    told_notes_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turns:
+    """Runs turns. Raises `ModelFault` if the model gave no answer, `ClaimLost` if another worker has the message now."""
+
+    settings: Settings
+    database: Database
+    inbox: Inbox
+    outbox: Outbox
+    history: History
+    usage: Usage
+    scopes: Scopes
+    model: Model
+    notes: Notes
+    scanner: Scans
+    recall: Recall
+    commands: Commands
+    adapters: Mapping[str, Adapter]
+    clock: Clock
+
+    async def run(self, claim: Claim) -> None:
+        """Answer one message, a command or an ordinary one."""
+        if claim.stopped:
+            await self.inbox.bury(claim, error=STOP, replies=self.posts(claim, STOPPED))
+            return
+        scope = await self.scopes.of(claim.inbound.address, claim.principal)
+        if self.commands.is_command(claim.inbound.text):
+            await self._command(claim, scope)
+        else:
+            await self._chat(claim, scope)
+
+    async def _command(self, claim: Claim, scope: Scope) -> None:
+        reply = await self.commands.run(claim, scope)
+        async with self.database.write() as session:
+            await self.inbox.finish(session, claim)
+            if reply.ends_session:
+                await self.history.end_session(session, str(claim.inbound.address))
+            await self.outbox.enqueue(session, self.posts(claim, reply.text))
+        self.outbox.wake()
+
+    async def _chat(self, claim: Claim, scope: Scope) -> None:
+        adapter = self.adapters[claim.inbound.address.platform]
+        first = self.posts(claim, "…")[0]
+        async with live_reply(adapter, self.outbox, first, claim.inbound.account) as reply:
+            prepared = await self._prepare(claim, scope)
+            toolbox = Toolbox(scope, _rights(scope, self.settings), self.notes, self.clock)
+            try:
+                finished = await self._answer(prepared, toolbox, reply)
+            except asyncio.CancelledError as cancelled:
+                if cancelled.args != (STOP,):
+                    raise
+                finished = _stopped(reply.text)
+        await self._commit(claim, prepared, toolbox, finished)
+
+    async def _prepare(self, claim: Claim, scope: Scope) -> _Prepared:
+        now = self.clock()
+        local = scope_now(scope, now)
+        session = await self.history.open_session(scope, str(claim.inbound.address))
+        session = session or await self._start(claim, scope, local)
+        recalled = await self.recall(scope, claim.inbound.text, shown=session.shown)
+        notes = [_date(session, local), f"Sent at {local:%H:%M}.", tail_note(await self._changed(scope, session))]
+        line = Line(
+            role="user",
+            content=user_content(claim.inbound, notes=notes, recalled=recalled),
+            speaker=clean_name(claim.inbound.name),
+            said=claim.inbound.text,
+        )
+        return _Prepared(
+            session=session,
+            line=line,
+            recalled=recalled,
+            today=local.date().isoformat(),
+            told_notes_at=now.timestamp(),
+        )
+
+    async def _start(self, claim: Claim, scope: Scope, local: datetime) -> Session:
+        if scope.enabled:
+            paths.ensure(scope)
+        system = system_blocks(identity(claim.inbound, now=local), await memory_prompt(scope, self.settings.memory))
+        return await self.history.start_session(
+            scope, str(claim.inbound.address), system=system, today=local.date().isoformat()
+        )
+
+    async def _changed(self, scope: Scope, session: Session) -> list[str]:
+        if not scope.enabled:
+            return []
+        headers = await self.scanner.scan(scope)
+        return [header.name for header in headers if header.mtime > session.told_notes_at]
+
+    async def _answer(self, prepared: _Prepared, toolbox: Toolbox, reply: LiveReply) -> Finished:
+        model = self.settings.model
+        message = {"role": prepared.line.role, "content": prepared.line.content}
+        request = Request(
+            model=model.chat,
+            max_tokens=model.max_tokens,
+            system=prepared.session.system,
+            tools=list(DEFINITIONS),
+            messages=[*prepared.session.messages, message],
+        )
+        async for event in loop.run(self.model, request, toolbox, max_rounds=model.max_tool_rounds):
+            if isinstance(event, Finished):
+                return event
+            await reply.show(event)
+        raise AssertionError("the loop ends with Finished")
+
+    async def _commit(self, claim: Claim, prepared: _Prepared, toolbox: Toolbox, finished: Finished) -> None:
+        turned = Turned(
+            lines=(prepared.line, *finished.lines),
+            recalled=prepared.recalled,
+            written=toolbox.written,
+            told_date=prepared.today,
+            told_notes_at=prepared.told_notes_at,
+            inbox_id=claim.id,
+        )
+        async with self.database.write() as session:
+            await self.inbox.finish(session, claim)
+            await self.history.add_turn(session, prepared.session, turned)
+            self.usage.add(
+                session,
+                principal=claim.principal,
+                purpose="chat",
+                model=self.settings.model.chat,
+                tokens=finished.tokens,
+            )
+            await self.outbox.enqueue(session, self.posts(claim, finished.text))
+        self.outbox.wake()
+
+    def posts(self, claim: Claim, markdown: str, *, kind: str = "") -> list[Post]:
+        """Return the parts that answer this message. The same claim and kind give the same keys on every run."""
+        adapter = self.adapters[claim.inbound.address.platform]
+        return [
+            Post(
+                key=f"{claim.id}{kind and '-' + kind}:{number}",
+                principal=claim.principal,
+                address=claim.inbound.address,
+                part=part,
+                reply_to=claim.inbound.message_id if number == 0 else "",
+            )
+            for number, part in enumerate(adapter.render(markdown))
+        ]
+
+
+def _stopped(text: str) -> Finished:
+    """Keep what was written so far, so that the conversation knows of it."""
+    said = f"{text}\n\n{STOPPED}".strip()
+    line = Line(role="assistant", content=[{"type": "text", "text": said}], said=said)
+    return Finished(outcome=Outcome.ABORTED, text=said, lines=(line,), tokens=Tokens(), turns=0)
+
+
+def _rights(scope: Scope, settings: Settings) -> Rights:
+    return Rights(read=scope.readable, write=writable(scope, settings.memory) if scope.enabled else ())
+
+
+def _date(session: Session, local: datetime) -> str:
+    before = date.fromisoformat(session.told_date)
+    return date_note(local.date(), before=before)

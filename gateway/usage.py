@@ -1,0 +1,59 @@
+"""What model calls cost, in tokens, by purpose."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from gateway.db.engine import Database
+from gateway.db.models import UsageRow
+from gateway.llm.client import Tokens
+from memory.ports import Clock
+
+
+class Usage:
+    """The record of calls."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def add(self, session: AsyncSession, *, principal: str, purpose: str, model: str, tokens: Tokens) -> None:
+        """Record calls inside the caller's transaction."""
+        session.add(
+            UsageRow(
+                principal=principal,
+                purpose=purpose,
+                model=model,
+                input_tokens=tokens.input,
+                output_tokens=tokens.output,
+                cache_read_tokens=tokens.cache_read,
+                cache_write_tokens=tokens.cache_write,
+                at=self._clock().timestamp(),
+            )
+        )
+
+    async def record(self, *, principal: str, purpose: str, model: str, tokens: Tokens) -> None:
+        """Record calls in a transaction of their own."""
+        async with self._database.write() as session:
+            self.add(session, principal=principal, purpose=purpose, model=model, tokens=tokens)
+
+    async def since(self, principal: str, start: float) -> Mapping[str, Tokens]:
+        """Return the tokens by purpose since `start` (Unix seconds)."""
+        sums = (
+            select(
+                UsageRow.purpose,
+                func.sum(UsageRow.input_tokens),
+                func.sum(UsageRow.output_tokens),
+                func.sum(UsageRow.cache_read_tokens),
+                func.sum(UsageRow.cache_write_tokens),
+            )
+            .where(UsageRow.principal == principal, UsageRow.at >= start)
+            .group_by(UsageRow.purpose)
+        )
+        async with self._database.read() as session:
+            rows = (await session.execute(sums)).all()
+        return {
+            purpose: Tokens(input=into, output=out, cache_read=read, cache_write=write)
+            for purpose, into, out, read, write in rows
+        }

@@ -1,0 +1,81 @@
+"""Pointer lines: the entries of an index file, `- [Title](file.md) — hook`."""
+
+import re
+from collections.abc import Callable, Collection
+from urllib.parse import unquote
+
+INDEX = "MEMORY.md"
+_LONGEST = 150
+_LINK = re.compile(
+    r"[ \t]{0,12}[-*+][ \t]+[^\n]{0,200}?\[[^\]\n]{0,400}\]\((?:<([^<>\n]{1,1000})>|([^()\s]{1,1000}))\)"
+)
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|[/#]")
+
+
+def pointer(title: str, file: str, hook: str) -> str:
+    """Return the index line of a note, on one line and at most 150 characters long.
+
+    The hook is cut first, then the title; the target never, so a file with a very long name makes a longer
+    line.
+    """
+    target = re.sub("[%<>]", lambda sign: f"%{ord(sign[0]):02X}", file)
+    target = f"<{target}>" if re.search(r"[\s()]", file) else target
+    title = _one_line(title).translate(str.maketrans("[]", "()")) or file
+    hook = _one_line(hook)
+    title = _cut(title, max(1, _LONGEST - len(f"- []({target})")))
+    line = f"- [{title}]({target})"
+    room = _LONGEST - len(line) - len(" — ")
+    return f"{line} — {_cut(hook, room)}" if hook and room > 1 else line
+
+
+def pointers(index_text: str) -> list[tuple[str, str]]:
+    """Return each pointer line with the file it names, decoded and relative to the index, in their order."""
+    found = ((line.rstrip("\r"), _target(line)) for line in index_text.split("\n"))
+    return [(line, target) for line, target in found if target]
+
+
+def merged(present: str, written: str, *, seen: Collection[str], exists: Callable[[str], bool]) -> str:
+    """Return the index that a writer wants, without losing what others did since the writer looked.
+
+    `seen` holds the pointer lines that the writer knew of. A present line that is new to the writer is kept
+    where its file exists; a line that others took out together with its file does not come back.
+    """
+    there = pointers(present)
+    still = {line for line, _ in there}
+    text = without(written, lambda line, target: line in seen and line not in still and not exists(target))
+    wanted = {target for _, target in pointers(text)}
+    missed = [line for line, target in there if line not in seen and target not in wanted and exists(target)]
+    return "\n".join([text.rstrip("\n"), *missed, ""]).lstrip("\n") if missed else text
+
+
+def without(index_text: str, drop: Callable[[str, str], bool]) -> str:
+    """Return the index without the pointer lines that `drop(line, target)` says yes to."""
+    lines = ((line, line.rstrip("\r"), _target(line)) for line in index_text.split("\n"))
+    return "\n".join(raw for raw, line, target in lines if not (target and drop(line, target)))
+
+
+def with_pointer(index_text: str, line: str, file: str) -> str:
+    """Return the index with this line in place of those for `file`, at the end if there was none."""
+    lines = index_text.removesuffix("\n").split("\n") if index_text else []
+    places = [place for place, old in enumerate(lines) if _target(old) == file]
+    if places:
+        lines[places[0]] = line
+    else:
+        lines.append(line)
+    return "\n".join(old for place, old in enumerate(lines) if place not in places[1:]) + "\n"
+
+
+def _target(line: str) -> str:
+    match = _LINK.match(line)
+    if match is None:
+        return ""
+    target = unquote(match[1] or match[2])
+    return "" if _ELSEWHERE.match(target) else target.removeprefix("./")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1].rstrip() + "…"

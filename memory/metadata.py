@@ -1,0 +1,78 @@
+"""The frontmatter of a note: read with a safe loader, within bounds, and never with an error."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from frontmatter.default_handlers import SafeLoader, YAMLHandler
+
+_MAX_CHARACTERS = 16 * 1024
+_MAX_EVENTS = 1000
+_MAX_DEPTH = 20
+_PLAIN = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+(?![\"'\[{|>])(.+?)[ \t]*$", re.MULTILINE | re.ASCII)
+
+
+class _NoteHandler(YAMLHandler):
+    """YAML between two `---` lines of which the first is the first line of the text."""
+
+    FM_BOUNDARY = re.compile(r"(?:\A|(?<=\n))---[ \t]*(?:\r?\n|\Z)")
+
+
+def parse(text: str) -> tuple[dict[str, object], str]:
+    """Return metadata and body of a note; no metadata and the whole text if there is none to be read.
+
+    Values are what YAML makes of them (a date, a number, a list), keys are text. Frontmatter over 16 KiB,
+    with aliases or tags or nested deeply counts as unreadable. Never raises.
+    """
+    handler = _NoteHandler()
+    text = text.removeprefix("\ufeff")
+    if not handler.detect(text):
+        return {}, text
+    try:
+        head, body = handler.split(text)
+    except ValueError:  # the closing line is missing
+        return {}, text
+    for attempt in (head, _PLAIN.sub(_quoted, head)):
+        metadata = _load(handler, attempt)
+        if metadata is not None:
+            return metadata, body
+    return {}, text
+
+
+def _load(handler: _NoteHandler, head: str) -> dict[str, object] | None:
+    if len(head) > _MAX_CHARACTERS:
+        return None
+    try:
+        if not _is_plain(yaml.parse(head, Loader=SafeLoader)):
+            return None
+        loaded = handler.load(head)
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError):
+        return None  # besides its own errors, PyYAML lets through those of impossible dates and unhashable keys
+    if loaded is None:
+        return {}
+    return {str(key): value for key, value in loaded.items()} if isinstance(loaded, dict) else None
+
+
+def _is_plain(events: Iterator[Any]) -> bool:
+    """Tell whether it is small, without aliases (which expand without bound) and tags (which may crash)."""
+    depth = 0
+    for count, event in enumerate(events):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if (
+            isinstance(event, yaml.AliasEvent)
+            or getattr(event, "tag", None)
+            or depth > _MAX_DEPTH
+            or count > _MAX_EVENTS
+        ):
+            return False
+    return True
+
+
+def _quoted(match: re.Match[str]) -> str:
+    """Quote a plain value, which fails in YAML where it holds `: `, ` #` or begins with a sign."""
+    value = match[2].replace("'", "''")
+    return f"{match[1]}: '{value}'"

@@ -1,0 +1,312 @@
+"""Notes: plain Markdown files, read by anyone in the scope and changed only here.
+
+Every change is made under the lease of the scope's memory directory, compared with what its writer had read,
+checked against the lease's fence and put in place atomically. Writers of one directory may sit in other
+processes and on other machines; people may edit the files by hand at any time.
+"""
+
+import asyncio
+import errno
+import hashlib
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import anyio.to_thread
+
+from memory import secret_scan
+from memory.disk import Folder, Stored
+from memory.errors import Conflict, PathRefused, WriteRefused
+from memory.index import INDEX, merged, pointer, pointers, with_pointer, without
+from memory.metadata import parse
+from memory.paths import in_team, readable_path, writable_path
+from memory.ports import Fence, Leases
+from memory.scope import Scope
+from memory.settings import MemorySettings
+
+__all__ = ["INDEX", "Note", "NoteMissing", "Notes", "content_hash", "parse", "pointer", "pointers"]
+
+T = TypeVar("T")
+_REMEMBERED_READS = 512
+_MIN_SHRINK = 2048
+_KEPT_SHARE = 0.2
+
+
+class NoteMissing(PathRefused):
+    """There is no file at this path."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Note:
+    """A file as it was read or written: `hash` is what a writer hands back as `expected`.
+
+    `warnings` are sentences for the writer about what was written all the same, such as a secret in private
+    memory.
+    """
+
+    path: Path
+    text: str
+    hash: str
+    mtime_ns: int
+    warnings: tuple[str, ...] = ()
+
+
+def content_hash(text: str) -> str:
+    """Return `sha256:` and the hex digest of the text's UTF-8 bytes; works on lone surrogates too."""
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Notes:
+    """Reads and writes the notes of a scope.
+
+    Paths are absolute or relative to the scope's memory directory. Every method may raise `PathRefused`;
+    those that write also `WriteRefused`, `Conflict` and `LeaseLost`, in which case nothing was written.
+    """
+
+    def __init__(self, *, leases: Leases, settings: MemorySettings | None = None) -> None:
+        self._leases = leases
+        self._settings = settings or MemorySettings()
+        self._seen: OrderedDict[str, frozenset[str]] = OrderedDict()
+
+    async def read(self, scope: Scope, path: Path) -> Note:
+        """Return the file; bytes that are not UTF-8 show as U+FFFD. Raises `NoteMissing` if there is none."""
+        real = await anyio.to_thread.run_sync(readable_path, scope, str(path))
+        root = next(root for root in scope.readable if real.is_relative_to(root))
+        stored = await anyio.to_thread.run_sync(self._load, real, root)
+        if stored is None:
+            raise NoteMissing("there is no file at this path")
+        return self._note(real, stored.data.decode("utf-8-sig", "replace"), stored.mtime_ns)
+
+    async def write(self, scope: Scope, path: Path, text: str, *, expected: str | None) -> Note:
+        """Put `text` in the place of the file.
+
+        `expected` is the hash that the writer read, "" for "there must be none", None for "never read". A
+        topic note that differs raises `Conflict`; so does one that exists and was never read. An index that
+        differs is merged instead: pointer lines that the writer can't have seen stay.
+        """
+        real = await self._writable(scope, path)
+        async with self._held(scope) as fence:
+            present = await self._present(real, scope)
+            if real.name == INDEX and present is not None and content_hash(present.text) != expected:
+                seen = self._seen.get(expected or "", frozenset[str]())
+                text = await self._in(
+                    real.parent, scope, lambda at: merged(present.text, text, seen=seen, exists=at.holds)
+                )
+            else:
+                _compare(present, expected)
+            return await self._put(scope, real, text, present=present, fence=fence)
+
+    async def edit(
+        self, scope: Scope, path: Path, old: str, new: str, *, expected: str | None, replace_all: bool = False
+    ) -> Note:
+        """Replace `old`, which must occur once unless `replace_all`, in what the file holds now.
+
+        Finding `old` is proof enough of having read it, so `expected` may be None; a hash that differs is a
+        `Conflict` only if `old` can't be found any more.
+        """
+        real = await self._writable(scope, path)
+        async with self._held(scope) as fence:
+            present = await self._present(real, scope)
+            if present is None:
+                raise NoteMissing("there is no file at this path")
+            text = _replaced(present, old, new, expected=expected, replace_all=replace_all)
+            if expected is None:
+                _refuse_shrinking(present.text, text, real)
+            return await self._put(scope, real, text, present=present, fence=fence)
+
+    async def append(self, scope: Scope, path: Path, text: str) -> Note:
+        """Add `text` as whole lines to the end of the file, which is made if there is none."""
+        real = await self._writable(scope, path)
+        async with self._held(scope) as fence:
+            present = await self._present(real, scope)
+            before = present.text if present else ""
+            gap = "\n" if before and not before.endswith("\n") else ""
+            whole = before + gap + text + ("" if text.endswith("\n") else "\n")
+            return await self._put(scope, real, whole, present=present, fence=fence)
+
+    async def delete(self, scope: Scope, path: Path, *, expected: str | None) -> None:
+        """Remove the file and the pointer lines to it in the index beside it and at the top of its directory.
+
+        The pointers go first, so that a deletion that was cut short can be repeated. Raises `NoteMissing` if
+        there was neither a file nor a pointer.
+        """
+        real = await self._writable(scope, path)
+        if real.name == INDEX:
+            raise WriteRefused("the index itself is never deleted: edit its lines instead")
+        async with self._held(scope) as fence:
+            present = await self._present(real, scope)
+            if present is not None and expected is not None:
+                _compare(present, expected)
+            cleared = [await self._unpoint(scope, index, real, fence) for index in _indexes(scope, real)]
+            if present is not None:
+                await fence.check()
+                await self._in(real.parent, scope, lambda at: at.remove(real.name))
+            elif not any(cleared):
+                raise NoteMissing("there is no file at this path")
+
+    async def add_pointer(self, scope: Scope, directory: Path, *, title: str, file: str, hook: str) -> Note:
+        """Put the pointer line for `file`, relative to `directory`, into that directory's index, once."""
+        real = await self._writable(scope, directory / INDEX)
+        async with self._held(scope) as fence:
+            present = await self._present(real, scope)
+            text = with_pointer(present.text if present else "", pointer(title, file, hook), file)
+            return await self._put(scope, real, text, present=present, fence=fence)
+
+    async def _unpoint(self, scope: Scope, index: Path, gone: Path, fence: Fence) -> bool:
+        present = await self._present(index, scope)
+        if present is None:
+            return False
+        name = gone.relative_to(index.parent).as_posix()
+        text = without(present.text, lambda _, target: target == name)
+        if text == present.text:
+            return False
+        # Without the checks of a write: what stays was there before, and a deletion must not fail for it.
+        await self._replace(scope, index, text, present, fence)
+        return True
+
+    async def _put(self, scope: Scope, real: Path, text: str, *, present: Note | None, fence: Fence) -> Note:
+        warnings = await anyio.to_thread.run_sync(self._checked, scope, real, text)
+        if present is not None and present.text == text:  # a repeated write keeps the time of the first
+            return self._note(real, text, present.mtime_ns, warnings)
+        return self._note(real, text, await self._replace(scope, real, text, present, fence), warnings)
+
+    async def _replace(self, scope: Scope, real: Path, text: str, present: Note | None, fence: Fence) -> int:
+        data = text.encode("utf-8")
+
+        def act(at: Folder) -> int:
+            _refuse_changed(at.read(real.name, limit=self._settings.write_max_bytes), present)
+            return at.replace(real.name, data)
+
+        await fence.check()
+        return await self._in(real.parent, scope, act, create=True)
+
+    def _checked(self, scope: Scope, real: Path, text: str) -> tuple[str, ...]:
+        try:
+            size = len(text.encode("utf-8"))
+        except UnicodeEncodeError:
+            raise WriteRefused("the text is not valid Unicode: it holds half of a surrogate pair") from None
+        if size > self._settings.write_max_bytes:
+            limit = self._settings.write_max_bytes // 1024
+            raise WriteRefused(f"the file would be larger than {limit} KiB: split it by topic")
+        labels = ", ".join(finding.label for finding in secret_scan.scan(text))
+        if labels and in_team(scope, real):
+            raise WriteRefused(f"team memory is shared and this text holds a secret ({labels}): leave it out")
+        return (f"this note now holds a secret in plain text ({labels})",) if labels else ()
+
+    async def _writable(self, scope: Scope, path: Path) -> Path:
+        real = await anyio.to_thread.run_sync(writable_path, scope, str(path))
+        if real.suffix != ".md":
+            raise PathRefused("a note is a Markdown file: its name ends in .md")
+        return real
+
+    async def _present(self, real: Path, scope: Scope) -> Note | None:
+        stored = await anyio.to_thread.run_sync(self._load, real, _write_root(scope, real))
+        if stored is None:
+            return None
+        try:
+            return self._note(real, stored.data.decode("utf-8-sig"), stored.mtime_ns)
+        except UnicodeDecodeError:
+            raise WriteRefused("the present file is not UTF-8 text: writing would destroy what it holds") from None
+
+    def _load(self, real: Path, root: Path) -> Stored | None:
+        limit = self._settings.write_max_bytes
+        try:
+            with Folder.opened(real.parent, root=root) as folder:
+                stored = folder.read(real.name, limit=limit)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise PathRefused(f"the file can't be read: {error.strerror}") from error
+        if stored is not None and len(stored.data) > limit:
+            raise PathRefused(f"the file is larger than {limit // 1024} KiB, which no note may be")
+        return stored
+
+    async def _in(self, folder: Path, scope: Scope, act: Callable[[Folder], T], *, create: bool = False) -> T:
+        """Act in a folder that may be written; runs to its end even if the caller is cancelled meanwhile.
+
+        Without that a cancelled writer would release its lease while its thread is still about to replace the
+        file.
+        """
+
+        def run() -> T:
+            try:
+                with Folder.opened(folder, root=_write_root(scope, folder), create=create) as at:
+                    return act(at)
+            except FileNotFoundError:
+                raise NoteMissing("there is no file at this path") from None
+            except OSError as error:
+                reason = "its name is too long" if error.errno == errno.ENAMETOOLONG else error.strerror
+                raise WriteRefused(f"the file can't be written: {reason}") from error
+
+        task = asyncio.ensure_future(anyio.to_thread.run_sync(run))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # nobody is left to hear it, and asyncio complains of one that nobody looked at
+            raise
+
+    @asynccontextmanager
+    async def _held(self, scope: Scope) -> AsyncIterator[Fence]:
+        seconds, wait = self._settings.lease_seconds, self._settings.lease_wait
+        async with self._leases.hold(f"memory:{scope.memory_dir}", seconds=seconds, wait=wait) as fence:
+            yield fence
+
+    def _note(self, real: Path, text: str, mtime_ns: int, warnings: tuple[str, ...] = ()) -> Note:
+        note = Note(path=real, text=text, hash=content_hash(text), mtime_ns=mtime_ns, warnings=warnings)
+        if real.name == INDEX:
+            self._seen[note.hash] = frozenset(line for line, _ in pointers(text))
+            self._seen.move_to_end(note.hash)
+            while len(self._seen) > _REMEMBERED_READS:
+                self._seen.popitem(last=False)
+        return note
+
+
+def _write_root(scope: Scope, real: Path) -> Path:
+    return next(root for root in scope.writable if real.is_relative_to(root))
+
+
+def _indexes(scope: Scope, real: Path) -> list[Path]:
+    top = scope.team_dir if scope.team_dir is not None and in_team(scope, real) else _write_root(scope, real)
+    return list(dict.fromkeys((real.parent / INDEX, top / INDEX)))
+
+
+def _compare(present: Note | None, expected: str | None) -> None:
+    actual = present.hash if present else ""
+    if expected is None and present is not None:
+        raise Conflict(
+            "the file exists already: read it first, then write it with what you read in mind", actual=actual
+        )
+    if expected is not None and expected != actual:
+        reason = "changed since you read it: read it again" if present else "is gone: write it as a new file"
+        raise Conflict(f"the file {reason}", actual=actual)
+
+
+def _refuse_changed(now: Stored | None, present: Note | None) -> None:
+    """Notice somebody who edits by hand, without a lease, between the comparison and the replacement."""
+    if (now.mtime_ns if now else None) != (present.mtime_ns if present else None):
+        actual = content_hash(now.data.decode("utf-8-sig", "replace")) if now else ""
+        raise Conflict("the file was changed by hand just now: read it again", actual=actual)
+
+
+def _replaced(present: Note, old: str, new: str, *, expected: str | None, replace_all: bool) -> str:
+    if "\r\n" in present.text and old not in present.text:  # models write \n whatever the file has
+        old, new = (part.replace("\r\n", "\n").replace("\n", "\r\n") for part in (old, new))
+    count = present.text.count(old) if old else 0
+    if count == 0 and expected is not None and expected != present.hash:
+        raise Conflict("the file changed since you read it: read it again", actual=present.hash)
+    if count == 0:
+        raise WriteRefused("the text to be replaced does not occur in the file: read it again and quote it exactly")
+    if count > 1 and not replace_all:
+        raise WriteRefused(f"the text to be replaced occurs {count} times: quote more of what is around it")
+    return present.text.replace(old, new)
+
+
+def _refuse_shrinking(before: str, after: str, real: Path) -> None:
+    lost = len(before) - len(after)
+    if real.name != INDEX and lost > _MIN_SHRINK and len(after) < len(before) * _KEPT_SHARE:
+        raise WriteRefused("this would remove most of a note that you have not read: read it first")

@@ -1,0 +1,275 @@
+"""Where memory lies: the homes, each scope's memory directory, and the check that a path stays inside."""
+
+import errno
+import hashlib
+import os
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import takewhile
+from pathlib import Path
+
+import structlog
+
+from memory.checkout import canonical_root
+from memory.errors import MemoryFault, PathRefused
+from memory.scope import Mode, Scope
+from memory.settings import MemorySettings
+
+UNNAMED = "_chat"
+"""The project folder of a chat that is bound to none; no cleaned name has an underscore."""
+TEAM = "team"
+_PRINCIPAL = "{principal}"
+_PROJECT = "{project}"
+_LONGEST_NAME = 60
+_HASHED = re.compile(r"-[0-9a-f]{16}\Z")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_DRIVE = re.compile(r"[A-Za-z]:\Z")
+_log = structlog.get_logger()
+
+
+class SharedDirectory(MemoryFault):
+    """The configured directory would hold the memory of several principals."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProjectRef:
+    """A named project as memory sees it: its root folder, if it has one, and its id for team sync."""
+
+    name: str
+    root: Path | None = None
+    repo: str = ""
+
+
+def folder_name(raw: str) -> str:
+    """Return a readable folder name of [a-z0-9-], at most 77 characters, that no other id shares.
+
+    A hash of the whole id is added whenever the readable part differs from the id, or could be taken for one
+    with a hash; so two ids never meet, even where the file system ignores case or folds Unicode forms.
+    """
+    readable = re.sub(r"[^a-z0-9]+", "-", raw.lower()).strip("-")[-_LONGEST_NAME:].strip("-")
+    if readable and readable == raw and not _HASHED.search(raw):
+        return raw
+    digest = hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return f"{readable or 'x'}-{digest}"
+
+
+class Homes:
+    """Makes scopes: which directories belong to a principal in a project.
+
+    `override` (the host's environment) goes before the settings' directory, that before the homes; an invalid
+    one is logged and passed over. Raises `SharedDirectory` if the directory that is left would hold several
+    principals.
+    """
+
+    def __init__(
+        self, root: Path, *, settings: MemorySettings, override: str | None = None, enabled: bool = True
+    ) -> None:
+        self._root = _real(root)
+        self._settings = settings
+        self._enabled = enabled
+        self._template = self._choose(override)
+        self._store = Path(*takewhile(lambda part: not _holds_placeholder(part), self._template.parts))
+        self._per_project = any(_PROJECT in part for part in self._template.parts)
+        if not self._per_project and settings.team_memory_enabled:
+            _log.warning("memory.team_off", reason="the memory directory does not differ by project")
+        self._directory = lru_cache(maxsize=4096)(self._find_directory)
+        self._project_root = lru_cache(maxsize=1024)(self._find_project_root)
+
+    def home(self, principal: str) -> Path:
+        """Return the principal's folder."""
+        return self._root / folder_name(principal)
+
+    def scope(
+        self,
+        *,
+        principal: str,
+        project: ProjectRef | None,
+        member: bool,
+        shared: bool,
+        mode: Mode,
+        timezone: str,
+        enabled: bool = True,
+    ) -> Scope:
+        """Make the scope of one turn or job; nothing is created on disk.
+
+        `member`: the principal belongs to the project, as checked just now; without it there is neither team
+        memory nor a look at the project's root folder. Raises `PathRefused` if the directory is reached
+        through a link.
+        """
+        directory = self._directory(principal, project)
+        root = self._project_root(project) if project is not None and member else None
+        team = project is not None and member and self._per_project and self._settings.team_memory_enabled
+        return Scope(
+            principal=principal,
+            project=project.name if project else "",
+            memory_dir=directory,
+            team_dir=directory / TEAM if team else None,
+            mode=mode,
+            shared=shared,
+            enabled=self._enabled and enabled,
+            timezone=timezone,
+            readable=(directory, root) if root else (directory,),
+            writable=(directory,),
+            repo=project.repo if project else "",
+            project_root=root,
+        )
+
+    def _choose(self, override: str | None) -> Path:
+        sources = (
+            ("REVERIE_MEMORY_PATH_OVERRIDE", override, None),
+            ("auto_memory_directory", self._settings.auto_memory_directory, self._root / _PRINCIPAL),
+        )
+        for source, raw, home in sources:
+            chosen = _configured(raw, home=home)
+            if chosen is not None:
+                _refuse_shared(chosen, source)
+                return chosen
+            if raw:
+                _log.warning("memory.directory_ignored", source=source)
+        return self._root / _PRINCIPAL / "projects" / _PROJECT / "memory"
+
+    def _find_directory(self, principal: str, project: ProjectRef | None) -> Path:
+        own, work = folder_name(principal), _project_folder(project)
+        below = self._template.parts[len(self._store.parts) :]
+        directory = _real(self._store).joinpath(
+            *(part.replace(_PRINCIPAL, own).replace(_PROJECT, work) for part in below)
+        )
+        if Path(os.path.realpath(directory)) != directory:  # such a link could lead into another principal's memory
+            raise PathRefused("the memory directory is reached through a link; put a real directory in its place")
+        return directory
+
+    def _find_project_root(self, project: ProjectRef) -> Path | None:
+        if project.root is None:
+            return None
+        root = _real(project.root)
+        for store in (self._root, _real(self._store)):
+            if store.is_relative_to(root) or root.is_relative_to(store):
+                _log.warning("memory.project_root_ignored", project=project.name, reason="it holds the homes")
+                return None
+        return root
+
+
+def ensure(scope: Scope) -> bool:
+    """Make A, and T where there is one; blocking. Returns whether they are there; never raises `OSError`."""
+    try:
+        for directory in (scope.memory_dir, scope.team_dir):
+            if directory is not None:
+                make_private(directory)
+    except OSError as error:
+        _log.warning("memory.directory_not_made", errno=error.errno)
+        return False
+    return True
+
+
+def make_private(directory: Path) -> None:
+    """Make the directory and its missing parents, for their owner only; one that exists keeps its mode."""
+    if directory.is_symlink():
+        raise NotADirectoryError(errno.ENOTDIR, "a link stands where a directory should")
+    if not directory.exists():
+        make_private(directory.parent)
+    directory.mkdir(mode=0o700, exist_ok=True)
+
+
+def contained(path: str, *, base: Path, roots: Sequence[Path]) -> Path:
+    """Return where `path`, absolute or relative to `base`, really lies; the file itself need not exist.
+
+    `roots` and `base` are real paths. Links may be followed inside the roots and never out of them. Raises
+    `PathRefused` with a reason for the model, which repeats no path.
+    """
+    real = _resolve(_lexical(path, base))
+    if not any(real.is_relative_to(root) for root in roots):
+        raise PathRefused(
+            "this path leads outside the directories that may be used here; "
+            "give one relative to the memory directory, such as topic.md"
+        )
+    return real
+
+
+def readable_path(scope: Scope, path: str) -> Path:
+    """Return the real place of a path that the scope may read, relative to A; raises `PathRefused`."""
+    return _without_team(scope, contained(path, base=scope.memory_dir, roots=scope.readable))
+
+
+def writable_path(scope: Scope, path: str) -> Path:
+    """Return the real place of a path that the scope may write, relative to A; raises `PathRefused`."""
+    return _without_team(scope, contained(path, base=scope.memory_dir, roots=scope.writable))
+
+
+def in_team(scope: Scope, path: Path) -> bool:
+    """Return whether a real path lies in the scope's team directory."""
+    return scope.team_dir is not None and path.is_relative_to(scope.team_dir)
+
+
+def _without_team(scope: Scope, real: Path) -> Path:
+    """Hide what a former membership left under A until sync has removed it."""
+    if scope.team_dir is None and real.is_relative_to(scope.memory_dir / TEAM):
+        raise PathRefused("this chat has no team memory: nothing under team/ can be used here")
+    return real
+
+
+def _lexical(path: str, base: Path) -> str:
+    if not path or _CONTROL.search(path) or "\\" in path or path.startswith("~"):
+        raise PathRefused("a path is plain text with / between its names: no backslash, ~ or control character")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise PathRefused("the path is not valid Unicode text") from None
+    joined = os.path.join(base, path)  # noqa: PTH118  (pathlib keeps "..", which has to go before links are looked at)
+    if not os.path.lexists(joined):  # a file that came from elsewhere may have its name in another Unicode form
+        joined = unicodedata.normalize("NFC", joined)
+    return "/" + os.path.normpath(joined).lstrip("/")
+
+
+def _resolve(path: str) -> Path:
+    """Resolve the deepest ancestor that exists and put the missing names behind it."""
+    place, missing = Path(path), list[str]()
+    while True:
+        try:
+            return Path(os.path.realpath(place, strict=True)).joinpath(*reversed(missing))
+        except OSError as error:
+            if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG} or os.path.islink(place):  # noqa: PTH114  (never raises)
+                raise PathRefused("this path goes through a link or a folder that can't be followed") from None
+        missing.append(place.name)
+        place = place.parent
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(unicodedata.normalize("NFC", str(path))))
+
+
+def _project_folder(project: ProjectRef | None) -> str:
+    if project is None:
+        return UNNAMED
+    identity = project.name if project.root is None else str(canonical_root(project.root))
+    return folder_name(unicodedata.normalize("NFC", identity))
+
+
+def _configured(raw: str | None, *, home: Path | None) -> Path | None:
+    """Return a configured directory in its normal form, or None if it is unset or not allowed."""
+    if not raw or "\0" in raw:
+        return None
+    if home is not None and raw[:2] in {"~/", "~\\"}:
+        rest = os.path.normpath(raw[2:])
+        if rest in {".", ".."}:
+            return None
+        raw = f"{home}/{rest}"
+    path = os.path.normpath(raw).rstrip("/\\")
+    if not path.startswith("/") or path.startswith("//") or len(path) < 3 or _DRIVE.match(path):
+        return None
+    return Path(unicodedata.normalize("NFC", path))
+
+
+def _holds_placeholder(part: str) -> bool:
+    return _PRINCIPAL in part or _PROJECT in part
+
+
+def _refuse_shared(template: Path, source: str) -> None:
+    alone = [part for part in template.parts if _PRINCIPAL in part and _PROJECT not in part]
+    if not alone:
+        raise SharedDirectory(
+            f"{source} would put several people's and chats' memories into one directory: "
+            f"add {_PRINCIPAL} as a folder of its own, for example /srv/memory/{_PRINCIPAL}/{_PROJECT}"
+        )

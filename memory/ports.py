@@ -1,0 +1,139 @@
+"""What memory asks of its host. Each port is the fewest methods that memory needs, with its guarantee.
+
+The gateway implements them; doubles for tests stand beside the tests of this package.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from memory.scope import Scope
+
+
+class Clock(Protocol):
+    """The time, passed in so that tests own it."""
+
+    def __call__(self) -> datetime:
+        """Return the present moment, timezone-aware, in UTC."""
+
+
+class Ask(Protocol):
+    """A small side query to the model with an answer of a fixed form."""
+
+    async def __call__(
+        self, scope: Scope, *, purpose: str, system: str, user: str, schema: Mapping[str, Any], max_tokens: int
+    ) -> Mapping[str, Any]:
+        """Return the object that the schema describes; raises `SideCallFailed` on anything else."""
+
+
+class Outcome(StrEnum):
+    """How a fork or run ended."""
+
+    COMPLETED = "completed"
+    TURN_CAP = "turn_cap"
+    ABORTED = "aborted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunReport:
+    """What a fork or run did. `written` holds the files that were really written or deleted, absolute, each once."""
+
+    outcome: Outcome
+    written: tuple[Path, ...]
+    text: str
+    turns: int
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rights:
+    """What a run may do when it executes a tool; the tool *list* never changes, it is part of the cached prefix.
+
+    `read` and `write` are directories. A tool that is in no row of the table in `gateway/tools` is denied.
+    """
+
+    read: tuple[Path, ...]
+    write: tuple[Path, ...]
+    append_only: Path | None = None
+    """If set, the one file that may be written, and only by adding to its end (a day log)."""
+
+
+class Progress(Protocol):
+    """Told after each model turn of a run."""
+
+    async def __call__(self, *, turn: int, text: str, tools: int, written: Sequence[Path]) -> None:
+        """Note how far the run is."""
+
+
+class Fork(Protocol):
+    """A run that extends one finished turn's request byte for byte, so that the prompt cache is shared."""
+
+    async def __call__(self, prompt: str, *, rights: Rights, max_turns: int) -> RunReport:
+        """Append one user message and run; never raises for a model error: the report says FAILED."""
+
+
+class Run(Protocol):
+    """A fresh run of the agent with the same tools and a prompt of its own."""
+
+    async def __call__(
+        self, scope: Scope, *, purpose: str, system: str, prompt: str, rights: Rights, max_turns: int,
+        progress: Progress | None = None,
+    ) -> RunReport:
+        """Run to the end; never raises for a model error: the report says FAILED."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """One stored message as memory sees it: human or bot text only, injected notes left out."""
+
+    message_id: int
+    session_id: int
+    role: str
+    """`user` or `assistant`."""
+    speaker: str
+    """The display name, data only; empty for the bot."""
+    text: str
+    at: datetime
+
+
+class History(Protocol):
+    """The stored transcripts of a scope. Reads only what belongs to the scope's principal and project."""
+
+    async def sittings_since(self, scope: Scope, since: datetime) -> int:
+        """Count stretches of the scope's conversations without an hour's silence that ended after `since`."""
+
+    async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:
+        """Return what was said in [start, end), oldest first."""
+
+
+class Fence(Protocol):
+    """Proof that a lease is held: a number that only grows."""
+
+    @property
+    def token(self) -> int:
+        """The number; greater than that of every earlier holder."""
+
+    async def check(self) -> None:
+        """Raise `LeaseLost` unless this token is still the newest for its name. Called right before each replace."""
+
+
+class Leases(Protocol):
+    """Exclusion across processes, held in the database."""
+
+    def hold(self, name: str, *, seconds: float, wait: float) -> AbstractAsyncContextManager[Fence]:
+        """Hold the named lease; renews itself while held; raises `LeaseLost` if not had within `wait` seconds."""
+
+
+class Notice(Protocol):
+    """One short line to whoever the scope belongs to."""
+
+    async def __call__(self, scope: Scope, text: str) -> None:
+        """Put the line into the outbox; delivered later, once."""

@@ -1,0 +1,108 @@
+"""The local ranking of notes: SQLite's full-text search over name, description and body, without a model.
+
+It names candidates beyond those that a manifest has room for, and stands in when the selector gives no
+answer.
+"""
+
+import math
+import sqlite3
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
+
+import regex
+from anyio import to_thread
+
+from memory.prompt import read_text
+from memory.scan import NoteHeader
+from memory.scope import Scope
+
+BODY_BYTES = 65_536
+"""How much of a note is searched; longer ones are rare and their head says what they are about."""
+
+MAX_TERMS = 32
+"""How many different words of a message are looked up."""
+
+# Scripts written without spaces, which SQLite's tokenizer takes for one endless word.
+UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\u30fc"
+_PIECE = regex.compile(rf"[{UNSPACED}]+|[[\p{{L}}\p{{N}}\p{{M}}]--[{UNSPACED}]]+", regex.V1)
+_UNSPACED_RUN = regex.compile(rf"[{UNSPACED}]+", regex.V1)
+
+# Cut by shape: the header is read elsewhere, and YAML is too slow for thousands of notes in one call.
+_FRONTMATTER = regex.compile(r"\A---[ \t]*\r?\n(?:.*?\n)?---[ \t]*(?:\r?\n|\Z)", regex.DOTALL)
+
+# Words of which a question is made and which say nothing of its subject.
+_EMPTY_WORDS = """
+a about again all also am an and any are as at be because been but by can could did do does for from get
+give go had has have he her here hers him his how i if in is it its just know let like me mine more most my
+no not now of on or our ours out please remember remind she should so some tell than that the their them
+then there these they thing this those to too up us use was we were what when where which who whom whose why
+will with would yes you your yours d ll m re s t ve hello hey hi thanks
+"""
+_EMPTY = frozenset(_EMPTY_WORDS.split())
+
+
+def terms(text: str) -> Iterator[str]:
+    """Yield the words to search by, in order: case-folded words, overlapping pairs of unspaced scripts."""
+    for piece in _PIECE.findall(unicodedata.normalize("NFKC", text).casefold()):
+        if not _UNSPACED_RUN.fullmatch(piece) or len(piece) == 1:
+            yield piece
+        else:
+            yield from (piece[i : i + 2] for i in range(len(piece) - 1))
+
+
+class Ranking:
+    """Ranks a scope's notes by how well they match a text."""
+
+    async def best(self, scope: Scope, headers: Sequence[NoteHeader], query: str, k: int) -> list[tuple[str, float]]:
+        """Return at most `k` (name, score), best first by BM25.
+
+        The score, in (0, 1], is the share of the query's words that the note has, each weighted by its
+        rarity: unlike BM25's own figure it can be held against one threshold for all collections. Notes that
+        match nothing are left out, unreadable ones are judged by their header. Only files below the scope's
+        memory directory are opened.
+        """
+        wanted = list(dict.fromkeys(term for term in terms(query) if term not in _EMPTY))[:MAX_TERMS]
+        inside = [header for header in headers if header.path.is_relative_to(scope.memory_dir)]
+        if not wanted or not inside:
+            return []
+        return await to_thread.run_sync(partial(_ranked, scope, inside, wanted, k), abandon_on_cancel=True)
+
+
+def _ranked(scope: Scope, headers: Sequence[NoteHeader], wanted: Sequence[str], k: int) -> list[tuple[str, float]]:
+    # In memory and per call: nothing of a note outlives the call, so nothing has to be erased with it.
+    with closing(sqlite3.connect(":memory:")) as table:
+        table.execute(
+            "CREATE VIRTUAL TABLE note USING fts5"
+            "(name, description, body, content='', tokenize='porter unicode61 remove_diacritics 2')"
+        )
+        table.executemany("INSERT INTO note(rowid, name, description, body) VALUES (?, ?, ?, ?)", _rows(scope, headers))
+        matched = {term: {row for (row,) in _matches(table, term)} for term in wanted}
+        weight = {term: math.log(1 + len(headers) / (len(rows) or 0.5)) for term, rows in matched.items()}
+        total = sum(weight.values())
+        order = table.execute(
+            "SELECT rowid FROM note WHERE note MATCH ? ORDER BY bm25(note, 2.0, 2.0, 1.0), rowid LIMIT ?",
+            (" OR ".join(f'"{term}"' for term in wanted), k),
+        )
+        return [
+            (headers[row].name, sum(weight[term] for term in wanted if row in matched[term]) / total)
+            for (row,) in order
+        ]
+
+
+def _rows(scope: Scope, headers: Sequence[NoteHeader]) -> Iterator[tuple[int, str, str, str]]:
+    for row, header in enumerate(headers):
+        text = read_text(scope.memory_dir, header.path, limit=BODY_BYTES)
+        # Without a readable header the block may be anything: then all of the text is searched.
+        body = _FRONTMATTER.sub("", text, count=1) if header.type or header.description else text
+        name = header.name.removesuffix(".md")
+        yield row, _searchable(name), _searchable(header.description), _searchable(body)
+
+
+def _searchable(text: str) -> str:
+    return " ".join(terms(text))
+
+
+def _matches(table: sqlite3.Connection, term: str) -> sqlite3.Cursor:
+    return table.execute("SELECT rowid FROM note WHERE note MATCH ?", (f'"{term}"',))

@@ -1,0 +1,127 @@
+"""The switches of memory, each with its default, and the chain that decides whether memory is on at all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from memory.scope import Mode
+
+Notices = Literal["off", "summary", "full"]
+TeamWrites = Literal["ask", "direct", "off"]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+_TRUTHY = frozenset({"1", "true", "yes", "on"})
+_FALSY = frozenset({"0", "false", "no", "off"})
+
+
+class MemorySettings(BaseModel):
+    """Every switch of memory. Times are in the unit of their name, else seconds; sizes in UTF-8 bytes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    auto_memory_enabled: bool = True
+    auto_memory_directory: str | None = None
+    """Where memory directories are put instead of the homes; may hold `~/`, `{principal}` and `{project}`."""
+    memory_mode: Mode = Mode.AUTO
+    extra_guidelines: str = ""
+    """The operator's own words near the end of the memory prompt; blank: none."""
+    skip_index: bool = False
+    """Leave the index out of the prompt and out of the saving steps."""
+    search_past_context: bool = False
+    """Tell the model how to search older notes and transcripts."""
+
+    recall_enabled: bool = True
+    recall_model: str | None = None
+    """The model of the selector; None: the host's small model."""
+    recall_deadline: float = Field(default=2.0, gt=0)
+    recall_fallback: bool = True
+    """The local ranking stands in when the selector is late, broken or absent."""
+    recall_max_notes: int = Field(default=5, ge=1)
+    recall_note_lines: int = Field(default=200, ge=1)
+    recall_note_bytes: int = Field(default=4096, ge=256)
+    recall_session_units: int = Field(default=61_440, ge=0)
+    """How many UTF-16 units recall may put into one session before it falls silent."""
+    scan_limit: int = Field(default=200, ge=1)
+    """How many notes a manifest lists, newest first."""
+
+    extraction_enabled: bool = True
+    extraction_throttle: int = Field(default=1, ge=1)
+    """A run after every n-th turn."""
+    extraction_max_turns: int = Field(default=5, ge=1)
+    extraction_drain: float = Field(default=60.0, ge=0)
+    """How long a stopping process waits for runs that have begun."""
+
+    auto_dream_enabled: bool = True
+    dream_min_hours: float = Field(default=24.0, ge=0)
+    dream_min_sittings: int = Field(default=5, ge=0)
+    dream_scan_minutes: float = Field(default=10.0, ge=0)
+    """A scope's sittings are counted no more often than this."""
+    dream_max_turns: int = Field(default=30, ge=1)
+    dream_max_minutes: float = Field(default=60.0, gt=0)
+    dream_max_removed: Share = 0.2
+    """A dream that would remove a larger share of the notes is not kept."""
+    distil_max_turns: int = Field(default=30, ge=1)
+
+    team_memory_enabled: bool = True
+    team_writes: TeamWrites = "ask"
+    """A write into team memory from a private chat is staged until confirmed, done at once, or refused."""
+    team_server_url: str | None = Field(default=None, pattern="^https?://")
+    """The server of team memory; None: this gateway's own store."""
+    team_token: SecretStr | None = None
+    team_timeout: float = Field(default=30.0, gt=0)
+    team_pull_minutes: float = Field(default=15.0, gt=0)
+    team_push_delay: float = Field(default=2.0, ge=0)
+    """How long after the last edit a push waits for the next one."""
+    team_max_entries: int | None = Field(default=None, ge=1)
+
+    notices: Notices = "summary"
+
+    write_max_bytes: int = Field(default=1024 * 1024, ge=1024)
+    lease_seconds: float = Field(default=30.0, gt=0)
+    lease_wait: float = Field(default=20.0, ge=0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryEnv:
+    """What the environment says about memory, read once by the composition root."""
+
+    path_override: str | None = None
+    bare: bool = False
+    """The environment's part of bare mode; the command line's `--bare` counts as well."""
+    remote: bool = False
+    remote_memory_dir: str | None = None
+    """Where the homes lie in remote mode, used as it stands."""
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str]) -> Self:
+        """Take memory's variables out of `environ`; empty text counts as unset."""
+        return cls(
+            path_override=environ.get("REVERIE_MEMORY_PATH_OVERRIDE") or None,
+            bare=_says(environ, "REVERIE_SIMPLE") is True,
+            remote=_says(environ, "REVERIE_REMOTE") is True,
+            remote_memory_dir=environ.get("REVERIE_REMOTE_MEMORY_DIR") or None,
+        )
+
+
+def enabled(settings: MemorySettings, *, environ: Mapping[str, str], bare: bool) -> bool:
+    """Return whether memory is on: the first link of the chain that has an opinion wins.
+
+    `REVERIE_DISABLE_AUTO_MEMORY` that is false turns memory on even in bare mode; a caller that makes the
+    prompt or starts work in the background has to ask about bare mode itself as well.
+    """
+    disabled = _says(environ, "REVERIE_DISABLE_AUTO_MEMORY")
+    if disabled is not None:
+        return not disabled
+    env = MemoryEnv.read(environ)
+    if bare or env.bare or (env.remote and env.remote_memory_dir is None):
+        return False
+    return settings.auto_memory_enabled
+
+
+def _says(environ: Mapping[str, str], name: str) -> bool | None:
+    value = environ.get(name, "").strip().lower()
+    if value in _TRUTHY:
+        return True
+    return False if value in _FALSY else None

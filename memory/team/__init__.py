@@ -1,0 +1,1 @@
+"""Memory that a project shares, kept in step over HTTP."""

@@ -1,0 +1,212 @@
+"""Keeps a copy of a project's team memory in line with the server: pull, settle who wins, push.
+
+A key that one side alone changed goes by that side. Where both did, the server's text stays under the name and the
+local one is kept beside it. Nothing is pushed before one pull has succeeded.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+
+import anyio
+import httpx
+import structlog
+
+from memory.notes import Notes
+from memory.ports import Clock, Leases
+from memory.scope import Scope
+from memory.settings import MemorySettings
+from memory.team.copy import Copy, SyncReport
+from memory.team.errors import SyncFailed
+from memory.team.remote import Fetched, Remote, Token
+from memory.team.state import SyncStates
+from memory.team.wire import BODY_BYTES, batches
+
+_log = structlog.get_logger(__name__)
+
+_PULL_TRIES = 4
+_PUSH_TRIES = 3
+_FIRST_DELAY = 0.5
+_LONGEST_DELAY = 32.0
+_JITTER = 0.25
+_PAUSE = timedelta(hours=24)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Suppression:
+    """Why pushes rest, and what has to be so that they go on resting."""
+
+    since: datetime
+    credentials: bytes
+    names: frozenset[str]
+    failure: SyncFailed
+
+
+class TeamSync:
+    """Brings copies in line with one server. One exchange per copy at a time, across processes.
+
+    After a failure that would only repeat itself, pushes of that copy rest until a file is deleted, the token
+    changes, the process restarts or 24 hours have passed.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        token: Token,
+        http: httpx.AsyncClient,
+        notes: Notes,
+        states: SyncStates,
+        leases: Leases,
+        settings: MemorySettings,
+        clock: Clock,
+        sleep: Callable[[float], Awaitable[None]],
+        jitter: Callable[[], float],
+    ) -> None:
+        """Take the parts; `jitter` returns a number in [0, 1)."""
+        self._remote = Remote(base_url, token=token, http=http, timeout=settings.team_timeout)
+        self._notes = notes
+        self._states = states
+        self._leases = leases
+        self._settings = settings
+        self._clock = clock
+        self._sleep = sleep
+        self._jitter = jitter
+        self._suppressed: dict[Path, _Suppression] = {}
+
+    async def sync(self, scope: Scope) -> SyncReport:
+        """Pull, then push. Raises `LeaseLost` if another process is at it; failures of the exchange are reported."""
+        return await self._in_line(scope, self._sync)
+
+    async def pull(self, scope: Scope) -> SyncReport:
+        """Only pull, as at the start of a session."""
+        return await self._in_line(scope, self._pull)
+
+    async def push(self, scope: Scope) -> SyncReport:
+        """Only push, as after an edit; does nothing before the first pull."""
+        return await self._in_line(scope, self._push)
+
+    def paused(self, scope: Scope) -> SyncFailed | None:
+        """Return the failure because of which pushes of this copy rest."""
+        suppression = self._suppressed.get(scope.memory_dir)
+        return suppression.failure if suppression else None
+
+    async def _in_line(self, scope: Scope, act: Callable[[Copy], Awaitable[None]]) -> SyncReport:
+        if scope.team_dir is None or not scope.repo:
+            raise ValueError("this scope has no team memory")
+        name, wait = f"team-sync:{scope.memory_dir}", self._settings.lease_wait
+        async with self._leases.hold(name, seconds=self._settings.lease_seconds, wait=wait):
+            state = await self._states.get(scope.principal, scope.project)
+            copy = Copy(scope, state, directory=scope.team_dir, notes=self._notes)
+            try:
+                await act(copy)
+            except SyncFailed as failure:
+                copy.report.failure = failure
+            finally:
+                with anyio.CancelScope(shield=True):  # what was done is remembered, even while stopping
+                    await self._states.put(scope.principal, scope.project, copy.state)
+        report = copy.report
+        _log.info("team_synced", principal=scope.principal, project=scope.project, summary=report.summary())
+        return report
+
+    async def _sync(self, copy: Copy) -> None:
+        await self._pull(copy)
+        await self._push(copy)
+
+    async def _pull(self, copy: Copy) -> None:
+        await copy.look()
+        await copy.take(await self._fetched(copy))
+
+    async def _fetched(self, copy: Copy) -> Fetched:
+        known = copy.state.checksum if copy.state.pulled else None
+        for tried in range(1, _PULL_TRIES):
+            try:
+                return await self._remote.fetch(copy.repo, known=known)
+            except SyncFailed as failure:
+                if not failure.passing:
+                    raise
+            delay = min(_FIRST_DELAY * 2 ** (tried - 1), _LONGEST_DELAY)
+            await self._sleep(delay * (1 + _JITTER * self._jitter()))
+        return await self._remote.fetch(copy.repo, known=known)
+
+    async def _push(self, copy: Copy) -> None:
+        if not copy.state.pulled:
+            return
+        await copy.look()
+        if await self._rests(copy):
+            return
+        try:
+            await self._push_all(copy)
+        except SyncFailed as failure:
+            if failure.maximum is not None:
+                copy.state = replace(copy.state, maximum=failure.maximum)
+            if failure.permanent:
+                await self._rest(copy, failure)
+            raise
+
+    async def _push_all(self, copy: Copy) -> None:
+        expected = copy.state.checksum
+        for tried in range(1, _PUSH_TRIES + 1):
+            texts, deletions = copy.to_push(self._settings.team_max_entries)
+            if not texts and not deletions:
+                return
+            if expected is None and copy.state.server:  # the last pull left something open: never write blindly
+                expected = await self._after_conflict(copy, [*texts, *deletions])
+                texts, deletions = copy.to_push(self._settings.team_max_entries)
+            try:
+                await self._send(copy, texts, deletions, expected)
+                return
+            except SyncFailed as failure:
+                if not failure.conflict or tried == _PUSH_TRIES:
+                    raise
+            expected = await self._after_conflict(copy, [*texts, *deletions])
+
+    async def _send(self, copy: Copy, texts: Mapping[str, str], deletions: list[str], expected: str | None) -> None:
+        if deletions:
+            body = {"entries": {}, "deleted": deletions}
+            expected = await self._put(copy, body, expected)
+            copy.buried(deletions)
+        for batch in batches(texts, limit=BODY_BYTES):
+            expected = await self._put(copy, {"entries": batch}, expected)
+            copy.sent(batch)
+
+    async def _put(self, copy: Copy, body: Mapping[str, object], expected: str | None) -> str:
+        written = await self._remote.put(copy.repo, body, expected=expected)
+        # Only a chain that began with the state we know whole ends in one; otherwise the next pull gets everything.
+        known = copy.state.checksum if copy.state.checksum != expected else written.checksum
+        tombstones = copy.state.tombstones or written.tombstones
+        copy.state = replace(copy.state, checksum=known, tombstones=tombstones)
+        return written.checksum
+
+    async def _after_conflict(self, copy: Copy, keys: Iterable[str]) -> str | None:
+        """Look who wrote; if it touches what is to be pushed, settle that first. Returns the tag to write against."""
+        checksum, hashes = await self._remote.hashes(copy.repo)
+        if all(hashes.get(key) == copy.state.server.get(key) for key in keys):
+            return checksum
+        fetched = await self._remote.fetch(copy.repo, known=None)
+        await copy.look()
+        await copy.take(fetched)
+        await copy.look()
+        return fetched.checksum
+
+    async def _rests(self, copy: Copy) -> bool:
+        suppression = self._suppressed.get(copy.scope.memory_dir)
+        if suppression is None:
+            return False
+        over = self._clock() - suppression.since >= _PAUSE
+        other = suppression.credentials != await self._credentials()
+        if over or other or suppression.names - copy.local.names:
+            del self._suppressed[copy.scope.memory_dir]
+            return False
+        return True
+
+    async def _rest(self, copy: Copy, failure: SyncFailed) -> None:
+        self._suppressed[copy.scope.memory_dir] = _Suppression(
+            since=self._clock(), credentials=await self._credentials(), names=copy.local.names, failure=failure
+        )
+        _log.warning("team_push_rests", project=copy.scope.project, status=failure.status)
+
+    async def _credentials(self) -> bytes:
+        return sha256((await self._remote.token()).encode()).digest()

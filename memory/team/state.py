@@ -1,0 +1,49 @@
+"""What a copy of a team's memory has to remember between two exchanges with the server."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SyncState:
+    """Where a copy stands. Hashes are by key, as `memory.notes.content_hash` makes them.
+
+    `checksum` is the tag of the server's state that the copy is in line with; None forces a full answer.
+    `base` holds what both sides had when they last agreed, which tells who changed a key since.
+    """
+
+    pulled: bool = False
+    """Whether a pull has ever succeeded; without it nothing is pushed."""
+    checksum: str | None = None
+    server: Mapping[str, str] = field(default_factory=dict)
+    base: Mapping[str, str] = field(default_factory=dict)
+    tombstones: bool = False
+    """Whether the server has said that it keeps deletions."""
+    maximum: int | None = None
+    """How many entries the server takes, once it has said so."""
+
+
+class SyncStates(Protocol):
+    """Keeps the state of each copy, one per principal and project, durably."""
+
+    async def get(self, principal: str, project: str) -> SyncState:
+        """Return the state of a copy; of one that was never stored, `SyncState()`."""
+
+    async def put(self, principal: str, project: str, state: SyncState) -> None:
+        """Store the state of a copy before returning."""
+
+
+class LocalSyncStates:
+    """States in memory: for tests, and for a single process that may pull everything again after a restart."""
+
+    def __init__(self) -> None:
+        self._states: dict[tuple[str, str], SyncState] = {}
+
+    async def get(self, principal: str, project: str) -> SyncState:
+        """Return the state of a copy; of one that was never stored, `SyncState()`."""
+        return self._states.get((principal, project), SyncState())
+
+    async def put(self, principal: str, project: str, state: SyncState) -> None:
+        """Keep the state of a copy."""
+        self._states[principal, project] = state

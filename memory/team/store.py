@@ -1,0 +1,244 @@
+"""The team memory of each repo in the database: entries, what was deleted, who wrote what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from memory.columns import UtcDateTime
+from memory.notes import content_hash
+from memory.ports import Clock
+from memory.team.errors import PreconditionFailed, TooLarge, TooManyEntries
+from memory.team.wire import BODY_BYTES, ENTRY_BYTES, names_tag, state_checksum
+
+metadata = MetaData()
+
+_repos = Table(
+    "team_repos",
+    metadata,
+    Column("repo", String, primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("changed_at", UtcDateTime, nullable=False),
+)
+
+_entries = Table(
+    "team_entries",
+    metadata,
+    Column("repo", String, ForeignKey("team_repos.repo"), primary_key=True),
+    Column("key", String, primary_key=True),
+    Column("text", LargeBinary, nullable=False),  # bytes: PostgreSQL's text can't hold a NUL, a note might
+    Column("hash", String, nullable=False),  # of a deleted entry: of its last text
+    Column("deleted", Boolean, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("author", String, nullable=False),
+    Column("changed_at", UtcDateTime, nullable=False),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What the server takes; sizes in bytes. `body_bytes` counts for bodies of more than one entry."""
+
+    entry_bytes: int = ENTRY_BYTES
+    body_bytes: int = BODY_BYTES
+    entries: int = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RepoState:
+    """What a repo holds, as hashes by key; `deleted` has the hash of each deleted entry's last text."""
+
+    version: int
+    changed_at: datetime
+    live: Mapping[str, str]
+    deleted: Mapping[str, str]
+
+    @property
+    def checksum(self) -> str:
+        """The state in one word."""
+        return state_checksum(self.live, self.deleted)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RepoContent:
+    """A repo's state with its texts."""
+
+    state: RepoState
+    texts: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Authorship:
+    """Who changed an entry last."""
+
+    key: str
+    author: str
+    changed_at: datetime
+    version: int
+    deleted: bool
+
+
+class TeamStore:
+    """Reads and writes the entries of repos; each write is one transaction, one at a time per repo."""
+
+    def __init__(self, engine: AsyncEngine, *, clock: Clock, limits: Limits) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._limits = limits
+
+    async def state(self, repo: str) -> RepoState | None:
+        """Return the hashes of a repo; None if nothing was ever written."""
+        async with self._engine.connect() as connection:
+            return await _state(connection, repo)
+
+    async def content(self, repo: str) -> RepoContent | None:
+        """Return a repo with its texts; None if nothing was ever written."""
+        async with self._engine.connect() as connection:
+            row = await _repo_row(connection, repo)
+            if row is None:
+                return None
+            rows = (await connection.execute(select(_entries).where(_entries.c.repo == repo))).all()
+        state = RepoState(
+            version=row[0],
+            changed_at=row[1],
+            live={entry.key: entry.hash for entry in rows if not entry.deleted},
+            deleted={entry.key: entry.hash for entry in rows if entry.deleted},
+        )
+        texts = {entry.key: entry.text.decode() for entry in rows if not entry.deleted}
+        return RepoContent(state=state, texts=texts)
+
+    async def authors(self, repo: str) -> Sequence[Authorship]:
+        """Return who changed each entry last, by key."""
+        columns = (
+            _entries.c.key,
+            _entries.c.author,
+            _entries.c.changed_at,
+            _entries.c.version,
+            _entries.c.deleted,
+        )
+        async with self._engine.connect() as connection:
+            rows = await connection.execute(select(*columns).where(_entries.c.repo == repo).order_by(_entries.c.key))
+            return [Authorship(**row._mapping) for row in rows]
+
+    async def put(
+        self,
+        repo: str,
+        entries: Mapping[str, str],
+        *,
+        deleted: Sequence[str],
+        author: str,
+        if_match: str | None,
+        if_none_match: str | None = None,
+    ) -> RepoState:
+        """Write entries, delete keys, keep the rest, and return the state after it.
+
+        Keys are as `check_key` returns them. `if_match` and `if_none_match` are the headers as
+        they came. All or nothing: raises
+        `PreconditionFailed`, `TooManyEntries` or `TooLarge` and then has changed nothing.
+        """
+        self._check_sizes(entries)
+        await self._ensure(repo)
+        async with self._engine.begin() as connection:
+            # The first statement takes the write lock (SQLite) or the row's (PostgreSQL), so what follows
+            # reads a state that nobody else can change any more.
+            bump = update(_repos).where(_repos.c.repo == repo)
+            await connection.execute(bump.values(version=_repos.c.version + 1, changed_at=self._clock()))
+            before = await _state(connection, repo)
+            assert before is not None
+            checksum = before.checksum if before.version > 1 else ""
+            _check_precondition(checksum, if_match=if_match, if_none_match=if_none_match)
+            after = _merged(before, entries, deleted)
+            if len(after.live) > self._limits.entries:
+                raise TooManyEntries(maximum=self._limits.entries, received=len(after.live))
+            await self._store(connection, repo, before=before, after=after, texts=entries, author=author)
+            return after
+
+    def _check_sizes(self, entries: Mapping[str, str]) -> None:
+        for key, text in entries.items():
+            if len(text.encode()) > self._limits.entry_bytes:
+                raise TooLarge(f"the entry {key!r} is larger than {self._limits.entry_bytes} bytes")
+
+    async def _ensure(self, repo: str) -> None:
+        async with self._engine.connect() as connection:
+            found = await connection.scalar(select(_repos.c.repo).where(_repos.c.repo == repo))
+        if found is not None:
+            return
+        try:
+            async with self._engine.begin() as connection:
+                await connection.execute(insert(_repos).values(repo=repo, version=0, changed_at=self._clock()))
+        except IntegrityError:
+            return  # another writer was first
+
+    async def _store(
+        self,
+        connection: AsyncConnection,
+        repo: str,
+        *,
+        before: RepoState,
+        after: RepoState,
+        texts: Mapping[str, str],
+        author: str,
+    ) -> None:
+        known = before.live.keys() | before.deleted.keys()
+        for key in sorted({key for key, _ in after.live.items() ^ before.live.items()}):
+            values = {
+                "text": texts[key].encode() if key in after.live else b"",
+                "hash": after.live.get(key) or after.deleted[key],
+                "deleted": key in after.deleted,
+                "version": after.version,
+                "author": author,
+                "changed_at": after.changed_at,
+            }
+            if key in known:
+                here = (_entries.c.repo == repo) & (_entries.c.key == key)
+                await connection.execute(update(_entries).where(here).values(**values))
+            else:
+                await connection.execute(insert(_entries).values(repo=repo, key=key, **values))
+
+
+def _check_precondition(checksum: str, *, if_match: str | None, if_none_match: str | None) -> None:
+    passed = if_match is not None and not names_tag(if_match, checksum)
+    if passed or (if_none_match is not None and names_tag(if_none_match, checksum)):
+        raise PreconditionFailed(checksum=checksum)
+
+
+def _merged(before: RepoState, entries: Mapping[str, str], deleted: Sequence[str]) -> RepoState:
+    live = {**before.live, **{key: content_hash(text) for key, text in entries.items()}}
+    gone = {key: live.pop(key) for key in deleted if key in live}
+    buried = {key: value for key, value in before.deleted.items() if key not in live}
+    return RepoState(version=before.version, changed_at=before.changed_at, live=live, deleted={**buried, **gone})
+
+
+async def _repo_row(connection: AsyncConnection, repo: str) -> tuple[int, datetime] | None:
+    query = select(_repos.c.version, _repos.c.changed_at).where(_repos.c.repo == repo, _repos.c.version > 0)
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else (row.version, row.changed_at)
+
+
+async def _state(connection: AsyncConnection, repo: str) -> RepoState | None:
+    row = await _repo_row(connection, repo)
+    if row is None:
+        return None
+    query = select(_entries.c.key, _entries.c.hash, _entries.c.deleted).where(_entries.c.repo == repo)
+    entries = (await connection.execute(query)).all()
+    return RepoState(
+        version=row[0],
+        changed_at=row[1],
+        live={entry.key: entry.hash for entry in entries if not entry.deleted},
+        deleted={entry.key: entry.hash for entry in entries if entry.deleted},
+    )

@@ -1,0 +1,219 @@
+"""One row per (job, scope, slot): whoever inserts it runs it, on any number of replicas."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    and_,
+    delete,
+    insert,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from memory.columns import UtcDateTime
+from memory.ports import Clock
+from scheduler.errors import RunLost
+
+metadata = MetaData()
+
+_runs = Table(
+    "job_runs",
+    metadata,
+    Column("job", String, primary_key=True),
+    Column("scope", String, primary_key=True),
+    Column("slot", String, primary_key=True),
+    Column("token", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("holder", String, nullable=False),
+    Column("lease_until", UtcDateTime, nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("finished_at", UtcDateTime),
+    Column("outcome", String),  # NULL: running
+    Column("detail", String, nullable=False),
+    Index("job_runs_by_time", "job", "started_at"),
+)
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    DONE = "done"
+    FAILED = "failed"
+    MISSED = "missed"
+    """Not run: the slot's time had passed by more than the job's grace."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """A slot that this holder has to itself until its lease runs out; `token` only grows, per slot."""
+
+    job: str
+    scope: str
+    slot: str
+    token: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobRun:
+    """The record of a slot; `outcome` is None while it runs."""
+
+    job: str
+    scope: str
+    slot: str
+    token: int
+    holder: str
+    started_at: datetime
+    finished_at: datetime | None
+    outcome: Outcome | None
+    detail: str
+
+    @property
+    def duration(self) -> timedelta | None:
+        """How long it took; None while it runs."""
+        return None if self.finished_at is None else self.finished_at - self.started_at
+
+
+class Runs:
+    """The table of runs. `holder` names this process; every method is a transaction or two of its own."""
+
+    def __init__(self, engine: AsyncEngine, *, clock: Clock, holder: str) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._holder = holder
+
+    async def claim(self, job: str, scope: str, slot: str, *, lease: timedelta, attempts: int) -> Run | None:
+        """Take the slot, or return None if another holder has it or it is settled.
+
+        A slot whose holder let its lease run out, or whose run failed, is taken over with a greater token,
+        until it has been tried `attempts` times.
+        """
+        if await self._insert(job, scope, slot, until=self._clock() + lease, outcome=None, detail=""):
+            return Run(job=job, scope=scope, slot=slot, token=1)
+        return await self._take_over(job, scope, slot, lease=lease, attempts=attempts)
+
+    async def renew(self, run: Run, *, lease: timedelta) -> None:
+        """Put the end of the lease further off; raises `RunLost` if another holder took the slot over."""
+        await self._change(run, lease_until=self._clock() + lease)
+
+    async def release(self, run: Run) -> None:
+        """Give an unfinished run back, so that it is taken over at once and not counted as an attempt."""
+        await self._change(run, lease_until=self._clock() - timedelta(microseconds=1), attempts=_runs.c.attempts - 1)
+
+    async def finish(self, run: Run, outcome: Outcome, detail: str) -> None:
+        """Record the end of a run; raises `RunLost` if another holder took the slot over."""
+        await self._change(run, outcome=outcome.value, detail=detail, finished_at=self._clock())
+
+    async def missed(self, job: str, scope: str, slot: str, *, detail: str) -> bool:
+        """Record that the slot was never run; returns false if it has a row already."""
+        return await self._insert(job, scope, slot, until=self._clock(), outcome=Outcome.MISSED, detail=detail)
+
+    async def settled(self, job: str, slots: Collection[str]) -> set[tuple[str, str]]:
+        """Return which (scope, slot) of these slots are done or recorded as missed."""
+        over = _runs.c.outcome.in_([Outcome.DONE.value, Outcome.MISSED.value])
+        query = select(_runs.c.scope, _runs.c.slot).where(_runs.c.job == job, _runs.c.slot.in_(slots), over)
+        async with self._engine.connect() as connection:
+            return {(row.scope, row.slot) for row in await connection.execute(query)}
+
+    async def recent(self, job: str | None = None, *, limit: int = 20) -> Sequence[JobRun]:
+        """Return the latest runs, newest first, of one job or of all."""
+        query = select(_runs).order_by(_runs.c.started_at.desc(), _runs.c.slot.desc()).limit(limit)
+        if job is not None:
+            query = query.where(_runs.c.job == job)
+        async with self._engine.connect() as connection:
+            rows = (await connection.execute(query)).all()
+        return [
+            JobRun(
+                job=row.job,
+                scope=row.scope,
+                slot=row.slot,
+                token=row.token,
+                holder=row.holder,
+                started_at=row.started_at,
+                finished_at=row.finished_at,
+                outcome=None if row.outcome is None else Outcome(row.outcome),
+                detail=row.detail,
+            )
+            for row in rows
+        ]
+
+    async def prune(self, before: datetime) -> int:
+        """Delete the rows of runs that ended before the moment, and return how many."""
+        async with self._engine.begin() as connection:
+            return (await connection.execute(delete(_runs).where(_runs.c.finished_at < before))).rowcount
+
+    async def _insert(
+        self, job: str, scope: str, slot: str, *, until: datetime, outcome: Outcome | None, detail: str
+    ) -> bool:
+        now = self._clock()
+        row = insert(_runs).values(
+            job=job,
+            scope=scope,
+            slot=slot,
+            token=1,
+            attempts=1,
+            holder=self._holder,
+            lease_until=until,
+            started_at=now,
+            finished_at=None if outcome is None else now,
+            outcome=None if outcome is None else outcome.value,
+            detail=detail,
+        )
+        try:
+            async with self._engine.begin() as connection:
+                await connection.execute(row)
+        except IntegrityError:
+            return False
+        return True
+
+    async def _take_over(self, job: str, scope: str, slot: str, *, lease: timedelta, attempts: int) -> Run | None:
+        now = self._clock()
+        abandoned = and_(_runs.c.outcome.is_(None), _runs.c.lease_until < now)
+        failed = _runs.c.outcome == Outcome.FAILED.value
+        here = _slot(job, scope, slot)
+        taken = (
+            update(_runs)
+            .where(here, or_(abandoned, failed), _runs.c.attempts < attempts)
+            .values(
+                token=_runs.c.token + 1,
+                attempts=_runs.c.attempts + 1,
+                holder=self._holder,
+                lease_until=now + lease,
+                started_at=now,
+                finished_at=None,
+                outcome=None,
+                detail="",
+            )
+            .returning(_runs.c.token)
+        )
+        given_up = update(_runs).where(here, abandoned)
+        detail = f"{attempts} holders of this run stopped without a word"
+        async with self._engine.begin() as connection:
+            token = await connection.scalar(taken)
+            if token is not None:
+                return Run(job=job, scope=scope, slot=slot, token=token)
+            await connection.execute(given_up.values(outcome=Outcome.FAILED.value, detail=detail, finished_at=now))
+        return None
+
+    async def _change(self, run: Run, **values: object) -> None:
+        own = and_(_slot(run.job, run.scope, run.slot), _runs.c.token == run.token, _runs.c.outcome.is_(None))
+        async with self._engine.begin() as connection:
+            changed = (await connection.execute(update(_runs).where(own).values(**values))).rowcount
+        if changed != 1:
+            raise RunLost(f"the run of {run.job} for {run.slot} was taken over")
+
+
+def _slot(job: str, scope: str, slot: str) -> ColumnElement[bool]:
+    return and_(_runs.c.job == job, _runs.c.scope == scope, _runs.c.slot == slot)

@@ -1,0 +1,42 @@
+"""The settings of the scheduler."""
+
+from datetime import time
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+
+class SchedulerSettings(BaseModel):
+    """When the jobs fire. Times are in the unit of their name, else in seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    timezone: str = "UTC"
+    """The zone of the gateway's own jobs; each person's and chat's jobs go by their own zone."""
+    start_delay: float = Field(default=5.0, ge=0)
+    """How long after the start everything fires once, to take up what a downtime left."""
+    heartbeat: float = Field(default=10.0, gt=0)
+    """How often the clock proves that it is alive; three beats without one make it unhealthy."""
+    lease: float = Field(default=120.0, gt=0)
+    """How long a run that no longer renews its lease is waited for before another replica takes it over."""
+    attempts: int = Field(default=3, ge=1)
+    job_limit_minutes: float = Field(default=120.0, gt=0)
+    """A run that takes longer is stopped and recorded as failed."""
+
+    close_day_minutes: float = Field(default=5.0, gt=0)
+    close_day_back: int = Field(default=7, ge=1)
+    """How many days a close that was missed is caught up for."""
+    distil_from: time = time(1)
+    distil_until: time = time(5)
+    """The local window of the distillation; outside of it a run that is due counts as late."""
+    dream_minutes: float = Field(default=10.0, gt=0)
+    runs_kept_days: float = Field(default=90.0, gt=0)
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise ValueError(f"{name!r} is no IANA time zone, such as Europe/Berlin") from error
+        return name

@@ -1,0 +1,94 @@
+import pytest
+
+from adapters.text import plain
+from adapters.text.layout import lay_out
+from adapters.text.tables import aligned, table_as_list
+from adapters.text.tree import Bullets, Document, Fence, Paragraph, Quote, Span, Table, parse
+
+
+def only(markdown: str) -> object:
+    (block,) = parse(markdown).blocks
+    return block
+
+
+def test_styles_are_flat_and_add_up() -> None:
+    assert only("a **b *c* ~~d~~**`e`") == Paragraph(
+        spans=(
+            Span(text="a "),
+            Span(text="b ", bold=True),
+            Span(text="c", bold=True, italic=True),
+            Span(text=" ", bold=True),
+            Span(text="d", bold=True, strike=True),
+            Span(text="e", code=True),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["use <id> here", "<b>no</b>", "<!-- kept -->", "<div>\nkept\n</div>", "[Update]: done", "[x]: https://a.b"]
+)
+def test_what_looks_like_markup_of_another_kind_stays_text(text: str) -> None:
+    assert plain.render(text) == text
+
+
+@pytest.mark.parametrize("href", ["https://a.b/c?d", "http://a.b", "mailto:a@b.c", "tg://user?id=1"])
+def test_links_that_a_chat_can_follow_are_links(href: str) -> None:
+    assert only(f"[x]({href})") == Paragraph(spans=(Span(text="x", href=href),))
+
+
+@pytest.mark.parametrize("href", ["docs/a.md", "ftp://a.b", "http://", "https://a.b/" + "c" * 2100])
+def test_other_links_are_written_out(href: str) -> None:
+    assert only(f"[x]({href})") == Paragraph(spans=(Span(text=f"x ({href})"),))
+
+
+def test_blank_text_has_no_blocks() -> None:
+    assert parse(" \n\t\n").blocks == ()
+
+
+@pytest.mark.parametrize("mark", ["> ", "- "])
+def test_nesting_without_end_keeps_the_text(mark: str) -> None:
+    text = lay_out(parse(mark * 500 + "the *end*\n\nand on")).text
+    assert "the *end*" in text
+    assert "and on" in text
+
+
+def test_a_lone_surrogate_becomes_the_replacement_character() -> None:
+    assert plain.render("a\ud83db") == "a\ufffdb"
+
+
+def test_blocks_are_read_with_what_they_need() -> None:
+    document = parse("7. a\n8. b\n\n~~~js x\ncode\n~~~\n\n> q\n\n|a|b|\n|:-:|-:|\n|1|2|")
+    numbered, fence, quote, table = document.blocks
+    assert isinstance(numbered, Bullets)
+    assert numbered.start == 7
+    assert fence == Fence(text="code", language="js")
+    assert isinstance(quote, Quote)
+    assert isinstance(table, Table)
+    assert table.aligns == ("center", "right")
+
+
+def table_of(markdown: str) -> Table:
+    table = only(markdown)
+    assert isinstance(table, Table)
+    return table
+
+
+def test_table_columns_line_up_where_cjk_takes_two() -> None:
+    assert aligned(table_of("|name|n|\n|-|-:|\n|漢字|7|\n|a|10|")) == "name |  n\n-----+---\n漢字 |  7\na    | 10"
+
+
+def test_a_table_as_a_list_leads_each_cell_by_its_heading() -> None:
+    bullets = table_as_list(table_of("|name|age|\n|-|-|\n|Ann|7|\n|Bob||"))
+    assert lay_out(Document(blocks=(bullets,))).text.replace("\u00a0", " ") == "• Ann\n  age: 7\n• Bob"
+
+
+def test_long_headings_are_not_repeated_in_every_row() -> None:
+    rows = "|x|y|\n" * 1000
+    bullets = table_as_list(table_of(f"|{'h' * 5000}|b|\n|-|-|\n{rows}"))
+    assert len(lay_out(Document(blocks=(bullets,))).text) < 20_000
+
+
+def test_plain_text_names_addresses_and_drops_markup() -> None:
+    assert plain.render("**a** [b](https://c.d) <https://e.f>\n\n- x\n  - y") == (
+        "a b (https://c.d) https://e.f\n\n• x\n  ◦ y"
+    )

@@ -1,0 +1,96 @@
+import asyncio
+import json
+import re
+import shlex
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import anthropic
+import httpx
+import pytest
+from click.testing import CliRunner
+from slack_sdk.web.async_client import AsyncWebClient
+
+from adapters.telegram.connection import connect
+from gateway.errors import StartRefused
+from gateway.settings import load
+from gateway.standins import serve, standins
+
+ANY = {"Telegram": 0, "Slack": 0, "the model": 0}
+
+
+@asynccontextmanager
+async def standing_in(ports: Mapping[str, int] = ANY) -> AsyncIterator[str]:
+    """Serve, yield what was said, and stop."""
+    told: asyncio.Queue[str] = asyncio.Queue()
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(serve(ports, say=told.put_nowait, stop=stop))
+        async with asyncio.timeout(10):
+            yield await told.get()
+            stop.set()
+
+
+def exported(said: str) -> dict[str, str]:
+    lines = [line.removeprefix("export ") for line in said.splitlines() if line.startswith("export ")]
+    return {name: shlex.split(value)[0] for name, _, value in (line.partition("=") for line in lines)}
+
+
+async def curl(line: str) -> httpx.Response:
+    """Do what `curl` would do with this line."""
+    _, _, url, *data = shlex.split(line)
+    async with httpx.AsyncClient(trust_env=False) as client:
+        return await client.post(url, content=data[1]) if data else await client.get(url)
+
+
+async def test_the_exported_lines_are_settings_that_the_real_sdks_connect_with() -> None:
+    async with standing_in() as said:
+        settings = load(exported(said), read_files=False)
+        assert settings.telegram
+        assert settings.slack
+        async with connect(settings.telegram) as bot:
+            assert bot.bot.username == "reverie_bot"
+        slack = AsyncWebClient(settings.slack.bot_token.get_secret_value(), base_url=settings.slack.api_url)
+        slack.proxy = None
+        assert (await slack.auth_test())["ok"]
+        environ = exported(said)
+        key, base = environ["ANTHROPIC_API_KEY"], environ["ANTHROPIC_BASE_URL"]
+        async with anthropic.AsyncAnthropic(api_key=key, base_url=base) as client:
+            assert (
+                await client.messages.count_tokens(
+                    model=settings.model.chat, messages=[{"role": "user", "content": "hi"}]
+                )
+            ).input_tokens
+
+
+async def test_every_curl_line_works_as_it_is_printed() -> None:
+    async with standing_in() as said:
+        lines = [line for line in said.splitlines() if line.startswith("curl ")]
+        assert len(lines) >= 7
+        for line in lines:
+            answer = await curl(line)
+            assert answer.status_code == 200, (line, answer.text)
+            assert "error" not in answer.text
+        shown = [json.loads((await curl(line)).text) for line in lines if "/control/messages" in line]
+    assert ["short answers" in str(shown[0]), "<@UBOT> hello" in str(shown[1])] == [True, True]
+
+
+async def test_the_given_ports_are_used() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    async with standing_in({**ANY, "Slack": port}) as said:
+        assert exported(said)["SLACK_API_URL"] == f"http://127.0.0.1:{port}/api/"
+
+
+async def test_a_port_in_use_is_one_sentence_with_the_cure() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StartRefused, match=f"Port {port} for the model .* Give another one"):
+            await serve({**ANY, "the model": port}, say=lambda _: None, stop=asyncio.Event())
+
+
+def test_the_command_has_a_port_for_each_and_refuses_what_is_none() -> None:
+    help_text = CliRunner().invoke(standins, ["--help"]).output
+    assert set(re.findall(r"--\w+-port", help_text)) == {"--telegram-port", "--slack-port", "--model-port"}
+    assert CliRunner().invoke(standins, ["--slack-port", "70000"]).exit_code == 2

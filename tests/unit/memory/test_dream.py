@@ -1,0 +1,373 @@
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from memory.doubles import LocalLeases
+from memory.dream import Dream, DreamOutcome, Gate
+from memory.notes import Notes
+from memory.ports import Outcome, Progress, Rights, RunReport, Said
+from memory.scope import Mode, Scope
+from memory.settings import MemorySettings
+from memory.snapshot import kept_beside
+from memory.stamp import NAME, last_consolidated_ns, stamp
+
+NOW = datetime(2026, 5, 3, 3, tzinfo=UTC)
+Script = Callable[["ScriptedRun", Scope], Awaitable[None]]
+
+
+class ScriptedRun:
+    """A run that writes what a test tells it to, through notes, and tells its progress as a real one does."""
+
+    def __init__(self, notes: Notes) -> None:
+        self.notes = notes
+        self.script: Script | None = None
+        self.outcome = Outcome.COMPLETED
+        self.prompts: list[str] = []
+        self.systems: list[str] = []
+        self.rights: Rights | None = None
+        self.written: list[Path] = []
+        self._progress: Progress | None = None
+
+    async def __call__(
+        self,
+        scope: Scope,
+        *,
+        purpose: str,
+        system: str,
+        prompt: str,
+        rights: Rights,
+        max_turns: int,
+        progress: Progress | None = None,
+    ) -> RunReport:
+        self.prompts.append(prompt)
+        self.systems.append(system)
+        self.rights, self._progress = rights, progress
+        if self.script is not None:
+            await self.script(self, scope)
+        return RunReport(outcome=self.outcome, written=tuple(self.written), text="Tidied up.", turns=2)
+
+    async def write(self, scope: Scope, name: str, text: str) -> None:
+        path = scope.memory_dir / name
+        expected = (await self.notes.read(scope, path)).hash if path.exists() else ""
+        await self.notes.write(scope, path, text, expected=expected)
+        await self._tell(path)
+
+    async def delete(self, scope: Scope, name: str) -> None:
+        await self.notes.delete(scope, scope.memory_dir / name, expected=None)
+        await self._tell(scope.memory_dir / name)
+
+    async def _tell(self, path: Path) -> None:
+        self.written.append(path)
+        assert self._progress is not None
+        await self._progress(turn=1, text="", tools=1, written=[path])
+
+
+class CountedHistory:
+    """A history of so many sittings."""
+
+    def __init__(self, sittings: int) -> None:
+        self.sittings = sittings
+        self.asked: list[datetime] = []
+
+    async def sittings_since(self, scope: Scope, since: datetime) -> int:
+        self.asked.append(since)
+        return self.sittings
+
+    async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:
+        raise AssertionError("a dream reads no transcript by itself")
+
+
+class Night:
+    """Everything that a dream needs, over one memory directory with two notes."""
+
+    def __init__(self, root: Path, **settings: Any) -> None:
+        self.directory = root / "memory"
+        self.directory.mkdir()
+        self.now = NOW
+        self.leases = LocalLeases()
+        self.settings = MemorySettings(**settings)
+        self.notes = Notes(leases=self.leases, settings=self.settings)
+        self.run = ScriptedRun(self.notes)
+        self.history = CountedHistory(5)
+        self.told: list[str] = []
+        self.scope = Scope(
+            principal="ann",
+            project="",
+            memory_dir=self.directory,
+            team_dir=None,
+            mode=Mode.AUTO,
+            shared=False,
+            enabled=True,
+            timezone="UTC",
+            readable=(self.directory,),
+            writable=(self.directory,),
+        )
+        self.put("a.md", "- one fact about tea\n- another fact about trains\n- a third fact about Kiel\n")
+        self.put("MEMORY.md", "- [A](a.md) — tea\n")
+        self.dream = Dream(
+            run=self.run,
+            history=self.history,
+            notes=self.notes,
+            leases=self.leases,
+            notice=self.notice,
+            settings=self.settings,
+            clock=lambda: self.now,
+        )
+
+    async def notice(self, scope: Scope, text: str) -> None:
+        self.told.append(text)
+
+    def put(self, name: str, text: str) -> None:
+        (self.directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.directory / name).write_text(text)
+        os.utime(self.directory / name, ns=(1_700_000_000_123_456_789,) * 2)
+
+    def state(self) -> dict[str, tuple[str, int]]:
+        """Return every file with its text and time."""
+        files = [path for path in self.directory.rglob("*") if path.is_file()]
+        return {str(path.relative_to(self.directory)): (path.read_text(), path.stat().st_mtime_ns) for path in files}
+
+    def dreamt(self, ago: timedelta) -> None:
+        stamp(self.directory, self.now - ago, 0)
+
+
+@pytest.fixture
+def night(tmp_path: Path) -> Night:
+    return Night(tmp_path)
+
+
+async def test_the_gates_close_in_order_and_only_the_last_one_counts_sittings(night: Night) -> None:
+    night.dreamt(timedelta(hours=23))
+    assert await night.dream.due(replace(night.scope, enabled=False)) is Gate.OFF
+    assert await night.dream.due(replace(night.scope, mode=Mode.LOG)) is Gate.LOG_MODE
+    assert await night.dream.due(night.scope) is Gate.TOO_SOON
+    assert night.history.asked == []
+    night.dreamt(timedelta(hours=24))
+    assert await night.dream.due(night.scope) is Gate.OPEN
+    assert night.history.asked == [NOW - timedelta(hours=24)]
+
+
+async def test_a_scope_with_too_few_sittings_is_not_counted_again_within_ten_minutes(night: Night) -> None:
+    night.history.sittings = 4
+    assert await night.dream.due(night.scope) is Gate.TOO_FEW_SITTINGS
+    night.history.sittings = 5
+    night.now += timedelta(minutes=9)
+    assert await night.dream.due(night.scope) is Gate.THROTTLED
+    night.now += timedelta(minutes=1)
+    assert await night.dream.due(night.scope) is Gate.OPEN
+    assert len(night.history.asked) == 2
+
+
+async def test_a_count_that_fails_is_throttled_too(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(scope: Scope, since: datetime) -> int:
+        raise OSError("no database")
+
+    monkeypatch.setattr(night.history, "sittings_since", broken)
+    with pytest.raises(OSError, match="no database"):
+        await night.dream.due(night.scope)
+    assert await night.dream.due(night.scope) is Gate.THROTTLED
+
+
+async def test_a_stamp_in_the_future_keeps_the_dream_away(night: Night) -> None:
+    night.dreamt(timedelta(hours=-1))
+    assert await night.dream.due(night.scope) is Gate.TOO_SOON
+    result = await night.dream(night.scope)
+    assert (result.outcome, result.reason) == (DreamOutcome.GATED, "too soon")
+
+
+async def tidy(run: ScriptedRun, scope: Scope) -> None:
+    await run.write(scope, "b.md", "- another fact about trains\n- a third fact about Kiel\n")
+    await run.write(scope, "a.md", "- one fact about tea\n")
+    await run.write(scope, "MEMORY.md", "- [A](a.md) — tea\n- [B](b.md) — trains, Kiel\n")
+
+
+async def test_a_dream_that_changed_something_is_stamped_told_in_one_line_and_can_be_compared(night: Night) -> None:
+    before = night.state()
+    night.run.script = tidy
+    result = await night.dream(night.scope)
+    assert (result.outcome, result.removed, result.summary) == (DreamOutcome.CHANGED, (), "Tidied up.")
+    assert sorted(path.name for path in result.touched) == ["MEMORY.md", "a.md", "b.md"]
+    assert last_consolidated_ns(night.directory) == int(NOW.timestamp()) * 10**9
+    assert night.told == ["Improved 3 memories"]
+    assert result.snapshot is not None
+    assert (result.snapshot / "before" / "a.md").read_text() == before["a.md"][0]
+    assert (result.snapshot / "after" / "b.md").exists()
+    assert night.directory not in result.snapshot.parents
+
+
+async def test_the_prompt_names_the_task_and_the_directory_and_the_rights_end_there(night: Night) -> None:
+    await night.dream(night.scope)
+    [prompt] = night.run.prompts
+    assert "consolidation" in prompt
+    assert f"Memory directory: {night.directory}\n" in prompt
+    assert all(f"Phase {number}" in prompt for number in (1, 2, 3, 4))
+    assert night.run.rights == Rights(read=(night.directory,), write=(night.directory,))
+
+
+async def test_a_dream_that_changed_nothing_is_stamped_and_silent(night: Night) -> None:
+    before = night.state()
+    result = await night.dream(night.scope)
+    after = night.state()
+    assert result.outcome is DreamOutcome.UNCHANGED
+    assert after.pop(NAME)
+    assert after == before
+    assert night.told == []
+    assert list(kept_beside(night.scope).iterdir()) == []
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.ABORTED, Outcome.TURN_CAP])
+@pytest.mark.parametrize("first", [True, False])
+async def test_a_dream_that_did_not_end_well_leaves_no_trace(night: Night, outcome: Outcome, first: bool) -> None:
+    if not first:
+        night.dreamt(timedelta(days=2))
+        os.utime(night.directory / NAME, ns=(1_777_000_000_000_000_001,) * 2)
+    before = {name: value for name, value in night.state().items() if name != NAME}
+    stamped = last_consolidated_ns(night.directory)
+    night.run.script, night.run.outcome = tidy, outcome
+    result = await night.dream(night.scope, forced=True)
+    assert not {name: value for name, value in night.state().items() if name != NAME}.items() ^ before.items()
+    assert last_consolidated_ns(night.directory) == stamped
+    assert result.outcome is (DreamOutcome.ABORTED if outcome is Outcome.ABORTED else DreamOutcome.FAILED)
+    assert night.told == []
+
+
+async def forget(run: ScriptedRun, scope: Scope) -> None:
+    await run.write(scope, "new.md", "- nothing much\n")
+    await run.delete(scope, "a.md")
+
+
+async def test_a_dream_that_removes_too_much_is_put_back(night: Night) -> None:
+    before = night.state()
+    night.run.script = forget
+    result = await night.dream(night.scope)
+    assert (result.outcome, result.reason) == (DreamOutcome.REFUSED, "it would have removed 3 of 3 facts")
+    assert night.state() == before
+
+
+async def test_an_index_line_that_came_in_meanwhile_survives_the_putting_back(night: Night) -> None:
+    async def with_company(run: ScriptedRun, scope: Scope) -> None:
+        await tidy(run, scope)
+        await night.notes.write(scope, scope.memory_dir / "c.md", "- just said\n", expected="")
+        await night.notes.add_pointer(scope, scope.memory_dir, title="C", file="c.md", hook="said")
+
+    night.run.script, night.run.outcome = with_company, Outcome.FAILED
+    await night.dream(night.scope)
+    assert night.state()["MEMORY.md"][0] == "- [A](a.md) — tea\n- [C](c.md) — said\n"
+    assert sorted(night.state()) == ["MEMORY.md", "a.md", "c.md"]
+
+
+async def test_a_dream_may_remove_facts_within_the_bound_and_names_them(night: Night) -> None:
+    async def drop(run: ScriptedRun, scope: Scope) -> None:
+        await run.write(scope, "a.md", "- one fact about tea\n- a third fact about Kiel\n")
+
+    night.run.script = drop
+    result = await night.dream(night.scope)
+    assert (result.outcome, result.removed) == (DreamOutcome.CHANGED, ("another fact about trains",))
+
+
+async def test_a_dream_that_touches_a_log_is_put_back(night: Night) -> None:
+    night.put("logs/2026/05/2026-05-01.md", "- 10:00 Ann: hello\n")
+    before = night.state()
+
+    async def rewrite(run: ScriptedRun, scope: Scope) -> None:
+        await run.write(scope, "logs/2026/05/2026-05-01.md", "- 10:00 Bob: hello\n")
+
+    night.run.script = rewrite
+    assert (await night.dream(night.scope)).outcome is DreamOutcome.REFUSED
+    assert night.state() == before
+
+
+async def test_what_others_wrote_meanwhile_is_never_put_back(night: Night) -> None:
+    async def with_company(run: ScriptedRun, scope: Scope) -> None:
+        await run.write(scope, "a.md", "- gone\n")
+        present = await night.notes.read(scope, scope.memory_dir / "a.md")
+        await night.notes.write(scope, present.path, "- a new word from Ann\n", expected=present.hash)
+        await night.notes.write(scope, scope.memory_dir / "c.md", "- just said\n", expected="")
+
+    night.run.script, night.run.outcome = with_company, Outcome.FAILED
+    await night.dream(night.scope)
+    assert night.state()["a.md"][0] == "- a new word from Ann\n"
+    assert night.state()["c.md"][0] == "- just said\n"
+
+
+async def test_a_dream_that_is_cancelled_is_put_back_with_its_stamp(night: Night) -> None:
+    before = night.state()
+    scope_of_dream = anyio.CancelScope()
+
+    async def cancelled(run: ScriptedRun, scope: Scope) -> None:
+        await tidy(run, scope)
+        scope_of_dream.cancel()
+        await anyio.sleep_forever()
+
+    night.run.script = cancelled
+    with scope_of_dream:
+        await night.dream(night.scope)
+    assert scope_of_dream.cancelled_caught
+    assert night.state() == before
+    assert night.told == []
+
+
+async def test_a_dream_that_never_ends_is_stopped_and_put_back(tmp_path: Path) -> None:
+    night = Night(tmp_path, dream_max_minutes=0.02)
+    before = night.state()
+
+    async def endless(run: ScriptedRun, scope: Scope) -> None:
+        await tidy(run, scope)
+        await anyio.sleep_forever()
+
+    night.run.script = endless
+    result = await night.dream(night.scope)
+    assert (result.outcome, night.state()) == (DreamOutcome.FAILED, before)
+    assert "minutes" in result.reason
+
+
+async def test_only_one_dream_at_a_time_and_the_second_finds_it_done(night: Night) -> None:
+    results: list[DreamOutcome] = []
+
+    async def slowly(run: ScriptedRun, scope: Scope) -> None:
+        results.append((await night.dream(scope)).outcome)
+
+    night.run.script = slowly
+    results.append((await night.dream(night.scope)).outcome)
+    results.append((await night.dream(night.scope)).outcome)
+    assert results == [DreamOutcome.BUSY, DreamOutcome.UNCHANGED, DreamOutcome.GATED]
+
+
+async def test_a_dream_whose_lease_was_taken_over_leaves_everything_to_the_new_holder(night: Night) -> None:
+    async def lose(run: ScriptedRun, scope: Scope) -> None:
+        night.leases.take_over(f"dream:{scope.memory_dir}")
+        stamp(scope.memory_dir, NOW + timedelta(minutes=5), 99)
+
+    night.run.script = lose
+    assert (await night.dream(night.scope)).outcome is DreamOutcome.BUSY
+    assert (night.directory / NAME).read_text().split()[-1] == "99"
+
+
+async def test_by_hand_a_dream_passes_the_gates_of_time_but_not_of_the_mode(tmp_path: Path) -> None:
+    night = Night(tmp_path, auto_dream_enabled=False)
+    night.dreamt(timedelta(minutes=1))
+    assert (await night.dream(night.scope)).outcome is DreamOutcome.GATED
+    assert (await night.dream(night.scope, forced=True)).outcome is DreamOutcome.UNCHANGED
+    log = replace(night.scope, mode=Mode.LOG)
+    assert (await night.dream(log, forced=True)).reason == "log mode"
+
+
+async def test_an_empty_memory_is_not_dreamt_about(night: Night) -> None:
+    for path in night.directory.iterdir():
+        path.unlink()
+    assert (await night.dream(night.scope)).outcome is DreamOutcome.UNCHANGED
+    assert night.run.prompts == []
+
+
+async def test_team_memory_is_neither_copied_nor_counted(night: Night) -> None:
+    night.put("team/t.md", "- a fact of the team\n")
+    night.run.script = tidy
+    result = await night.dream(night.scope)
+    assert result.snapshot is not None
+    assert not (result.snapshot / "before" / "team").exists()

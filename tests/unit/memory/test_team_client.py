@@ -1,0 +1,458 @@
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy.ext.asyncio import create_async_engine
+from starlette.applications import Starlette
+
+from memory.doubles import LocalLeases
+from memory.notes import Notes, content_hash
+from memory.scope import Mode, Scope
+from memory.settings import MemorySettings
+from memory.team.client import TeamSync
+from memory.team.local import judge
+from memory.team.server import Grant, TokenTable, routes
+from memory.team.state import LocalSyncStates
+from memory.team.store import Limits, TeamStore, metadata
+
+SECRET = "ghp_" + "a1B2" * 9
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """Passes requests on, keeps them, and puts scripted answers in the place of the server's."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self.inner = inner
+        self.seen: list[httpx.Request] = []
+        self.scripted: list[Callable[[httpx.Request], httpx.Response | None]] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await request.aread()
+        self.seen.append(request)
+        for script in self.scripted:
+            answer = script(request)
+            if answer is not None:
+                return answer
+        return await self.inner.handle_async_request(request)
+
+    def methods(self) -> list[str]:
+        """Name each request by its method and whether only hashes were asked for."""
+        return [r.method + (" hashes" if "view=hashes" in str(r.url) else "") for r in self.seen]
+
+    def bodies(self) -> list[dict[str, Any]]:
+        """Return what was put."""
+        return [json.loads(r.content) for r in self.seen if r.method == "PUT"]
+
+
+def answers(method: str, status: int, *, times: int = 99, body: Any = None) -> Callable[..., httpx.Response | None]:
+    left = [times]
+
+    def script(request: httpx.Request) -> httpx.Response | None:
+        if request.method != method or not left[0]:
+            return None
+        left[0] -= 1
+        return httpx.Response(status, json=body)
+
+    return script
+
+
+class Member:
+    """One gateway with its own disk, over the same server."""
+
+    def __init__(self, name: str, root: Path, inner: httpx.AsyncBaseTransport) -> None:
+        memory = root / name / "memory"
+        self.team = memory / "team"
+        self.team.mkdir(parents=True)
+        self.scope = Scope(
+            principal=name,
+            project="tea",
+            memory_dir=memory,
+            team_dir=self.team,
+            mode=Mode.AUTO,
+            shared=True,
+            enabled=True,
+            timezone="UTC",
+            readable=(memory,),
+            writable=(memory,),
+            repo="a/b",
+        )
+        self.now = datetime(2026, 5, 1, tzinfo=UTC)
+        self.token = "good"
+        self.slept: list[float] = []
+        self.wire = Wire(inner)
+        self.states = LocalSyncStates()
+        self.sync = self.restarted()
+
+    def restarted(self, **settings: Any) -> TeamSync:
+        leases, chosen = LocalLeases(), MemorySettings(**settings)
+        return TeamSync(
+            base_url="http://team/",
+            token=self._token,
+            http=httpx.AsyncClient(transport=self.wire),
+            notes=Notes(leases=leases, settings=chosen),
+            states=self.states,
+            leases=leases,
+            settings=chosen,
+            clock=lambda: self.now,
+            sleep=self._sleep,
+            jitter=lambda: 1.0,
+        )
+
+    async def _token(self) -> str:
+        return self.token
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    def write(self, key: str, text: str) -> None:
+        (self.team / key).parent.mkdir(parents=True, exist_ok=True)
+        (self.team / key).write_text(text)
+
+    def files(self) -> dict[str, str]:
+        return {p.relative_to(self.team).as_posix(): p.read_text() for p in self.team.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[httpx.AsyncBaseTransport]:
+    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/team.db")
+    async with engine.begin() as connection:
+        await connection.run_sync(metadata.create_all)
+    limits = Limits(entries=6)
+    store = TeamStore(engine, clock=lambda: datetime(2026, 5, 1, tzinfo=UTC), limits=limits)
+    grants = TokenTable({"good": Grant(author="g", repos=frozenset({"a/b"}))})
+    yield httpx.ASGITransport(Starlette(routes=routes(store, grants, limits)))
+    await engine.dispose()
+
+
+@pytest.fixture
+def ann(tmp_path: Path, server: httpx.AsyncBaseTransport) -> Member:
+    return Member("ann", tmp_path, server)
+
+
+@pytest.fixture
+def bob(tmp_path: Path, server: httpx.AsyncBaseTransport) -> Member:
+    return Member("bob", tmp_path, server)
+
+
+async def sync(*members: Member) -> None:
+    for member in members:
+        report = await member.sync.sync(member.scope)
+        assert report.failure is None
+
+
+async def test_a_text_of_one_member_reaches_the_other_and_comes_back_changed(ann: Member, bob: Member) -> None:
+    ann.write("sub/plan.md", "tea at four ☕")
+    await sync(ann, bob)
+    bob.write("sub/plan.md", "tea at five")
+    await sync(bob, ann)
+    assert ann.files() == bob.files() == {"sub/plan.md": "tea at five"}
+
+
+async def test_only_what_changed_is_sent_and_nothing_at_all_when_nothing_did(ann: Member) -> None:
+    for key in ("a.md", "b.md", "c.md"):
+        ann.write(key, key)
+    await sync(ann)
+    ann.wire.seen.clear()
+    ann.write("b.md", "new")
+    await sync(ann)
+    before = (ann.team / "a.md").stat().st_mtime_ns
+    await sync(ann)
+    assert ann.wire.bodies() == [{"entries": {"b.md": "new"}}]
+    assert ann.wire.methods() == ["GET", "PUT", "GET"]
+    assert "if-none-match" in ann.wire.seen[-1].headers
+    assert (ann.team / "a.md").stat().st_mtime_ns == before
+
+
+async def test_when_both_changed_the_servers_text_stays_and_the_other_is_kept_beside(ann: Member, bob: Member) -> None:
+    ann.write("a.md", "old")
+    await sync(ann, bob)
+    ann.write("a.md", "by Ann")
+    bob.write("a.md", "by Bob")
+    await sync(ann)
+    report = await bob.sync.sync(bob.scope)
+    [copy] = report.conflicts
+    assert bob.files() == {"a.md": "by Ann", copy: "by Bob"}
+    assert copy == f"a.conflict-{content_hash('by Bob')[7:15]}.md"
+    await sync(bob, ann)
+    assert ann.files() == {"a.md": "by Ann"}, "a conflict copy never leaves its home"
+
+
+async def test_a_deletion_travels_and_does_not_come_back(ann: Member, bob: Member) -> None:
+    for key in ("a.md", "b.md"):
+        ann.write(key, key)
+    await sync(ann, bob)
+    (ann.team / "a.md").unlink()
+    await sync(ann, bob, ann)
+    assert ann.files() == bob.files() == {"b.md": "b.md"}
+    bob.write("a.md", "a new one under the old name")
+    await sync(bob, ann)
+    assert ann.files()["a.md"] == "a new one under the old name"
+
+
+async def test_a_text_that_was_changed_while_another_deleted_it_is_kept_beside(ann: Member, bob: Member) -> None:
+    for key in ("a.md", "b.md"):
+        ann.write(key, key)
+    await sync(ann, bob)
+    (ann.team / "a.md").unlink()
+    bob.write("a.md", "still needed")
+    await sync(ann, bob)
+    assert "a.md" not in bob.files()
+    assert "still needed" in bob.files().values()
+
+
+async def test_a_copy_that_was_lost_as_a_whole_is_pulled_anew_and_deletes_nothing(ann: Member, bob: Member) -> None:
+    for key in ("a.md", "b.md"):
+        ann.write(key, key)
+    await sync(ann)
+    for key in ("a.md", "b.md"):
+        (ann.team / key).unlink()
+    await sync(ann, bob)
+    assert ann.files() == bob.files() == {"a.md": "a.md", "b.md": "b.md"}
+
+
+async def test_a_server_without_tombstones_is_never_sent_any(ann: Member) -> None:
+    content = {"entries": {"a.md": "x", "b.md": "y"}}
+    ann.wire.scripted.append(answers("GET", 200, body={"checksum": "c", "content": content}))
+    await sync(ann)
+    (ann.team / "a.md").unlink()
+    await sync(ann)
+    assert ann.files() == {"b.md": "y"}, "and it stays deleted here"
+    assert ann.wire.methods() == ["GET", "GET"]
+
+
+async def test_only_safe_keys_of_a_pull_are_written(ann: Member, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (ann.team / "link").symlink_to(outside)
+    (ann.team / "up").symlink_to(ann.scope.memory_dir)
+    (ann.team / "dangling.md").symlink_to(outside / "made.md")
+    bad = ["../x.md", "%2e%2e%2fx.md", "\uff0e\uff0e\uff0fx.md", "a\\b.md", "/etc/x.md", "link/x.md", "up/x.md"]
+    bad += ["dangling.md", "x.conflict-01234567.md", "no-markdown.txt", "secret.md"]
+    entries = {"ok.md": "fine", "huge.md": "x" * 250_001, "edge.md": "x" * 250_000, **dict.fromkeys(bad, "bad")}
+    entries["secret.md"] = f"key {SECRET}"
+    ann.wire.scripted.append(answers("GET", 200, body={"checksum": "c", "content": {"entries": entries}}))
+    report = await ann.sync.sync(ann.scope)
+    assert sorted(report.written) == ["edge.md", "ok.md"]
+    assert {skip.key for skip in report.skipped} == {*bad, "huge.md"}
+    assert list(outside.iterdir()) == []
+    assert not (ann.scope.memory_dir / "x.md").exists()
+    assert ann.wire.methods() == ["GET"], "and nothing of it is pushed back"
+
+
+async def test_without_a_pull_that_succeeded_nothing_is_pushed(ann: Member) -> None:
+    ann.write("a.md", "x")
+    ann.wire.scripted.append(answers("GET", 500))
+    report = await ann.sync.sync(ann.scope)
+    await ann.sync.push(ann.scope)
+    assert report.failure is not None
+    assert report.failure.status == 500
+    assert ann.wire.methods() == ["GET"] * 4
+    assert ann.slept == [0.5 * 1.25, 1.0 * 1.25, 2.0 * 1.25]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_pull_that_is_not_allowed_is_not_tried_again(ann: Member, status: int) -> None:
+    ann.wire.scripted.append(answers("GET", status))
+    report = await ann.sync.sync(ann.scope)
+    assert report.failure is not None
+    assert ann.wire.methods() == ["GET"]
+
+
+async def test_an_answer_of_another_form_fails_without_touching_the_disk(ann: Member) -> None:
+    ann.wire.scripted.append(answers("GET", 200, body={"content": {"entries": {"a.md": 7}}}))
+    report = await ann.sync.sync(ann.scope)
+    assert report.failure is not None
+    assert "content.entries.a.md" in str(report.failure)
+    assert ann.wire.methods() == ["GET"]
+
+
+async def test_a_pull_survives_a_server_that_is_down_for_a_moment(ann: Member, bob: Member) -> None:
+    bob.write("a.md", "x")
+    await sync(bob)
+    ann.wire.scripted.append(answers("GET", 503, times=2))
+    await sync(ann)
+    assert ann.files() == {"a.md": "x"}
+
+
+async def test_someone_elses_write_in_between_is_looked_at_before_pushing_again(ann: Member, bob: Member) -> None:
+    ann.write("a.md", "old")
+    await sync(ann, bob)
+    bob.write("b.md", "by Bob")
+    await sync(bob)
+    ann.write("a.md", "by Ann")
+    report = await ann.sync.push(ann.scope)
+    assert report.failure is None
+    assert ann.wire.methods()[-3:] == ["PUT", "GET hashes", "PUT"]
+    await sync(ann, bob)
+    assert ann.files() == bob.files() == {"a.md": "by Ann", "b.md": "by Bob"}
+
+
+async def test_someone_elses_write_to_the_same_key_is_never_overwritten(ann: Member, bob: Member) -> None:
+    ann.write("a.md", "old")
+    await sync(ann, bob)
+    bob.write("a.md", "by Bob")
+    await sync(bob)
+    ann.write("a.md", "by Ann")
+    report = await ann.sync.push(ann.scope)
+    assert ann.files() == {"a.md": "by Bob", report.conflicts[0]: "by Ann"}
+    await sync(bob)
+    assert bob.files() == {"a.md": "by Bob"}
+
+
+async def test_two_first_writers_lose_nothing(ann: Member, bob: Member) -> None:
+    for member in (ann, bob):
+        await sync(member)
+        member.write("a.md", f"by {member.scope.principal}")
+    await ann.sync.push(ann.scope)
+    report = await bob.sync.push(bob.scope)
+    assert bob.files() == {"a.md": "by ann", report.conflicts[0]: "by bob"}
+
+
+async def test_after_three_refusals_the_push_ends_and_the_disk_is_as_before(ann: Member) -> None:
+    await sync(ann)
+    ann.write("a.md", "x")
+    ann.wire.scripted.append(answers("PUT", 412))
+    report = await ann.sync.push(ann.scope)
+    assert report.failure is not None
+    assert report.failure.conflict
+    assert ann.wire.methods().count("PUT") == 3
+    assert ann.files() == {"a.md": "x"}
+    assert ann.sync.paused(ann.scope) is None
+
+
+async def test_a_large_push_goes_in_bodies_within_the_limit_and_one_after_the_other(ann: Member) -> None:
+    for number in range(6):
+        ann.write(f"n{number}.md", "x" * 100_000 + str(number))
+    await sync(ann)
+    puts = [request for request in ann.wire.seen if request.method == "PUT"]
+    assert [sorted(body["entries"]) for body in ann.wire.bodies()] == [[f"n{n}.md"] for n in range(6)]
+    assert all(len(request.content) <= 200_000 for request in puts)
+    assert len({request.headers.get("if-match") for request in puts}) == 6
+
+
+async def test_a_push_that_broke_off_goes_on_where_it_stopped(ann: Member) -> None:
+    for number in range(3):
+        ann.write(f"n{number}.md", "x" * 150_000 + str(number))
+    await sync(ann)
+    for number in range(3):
+        ann.write(f"n{number}.md", "y" * 150_000 + str(number))
+    ann.wire.seen.clear()
+    second = [answers("PUT", 500, times=1)]
+    ann.wire.scripted.append(lambda r: second[0](r) if len(ann.wire.bodies()) == 2 else None)
+    assert (await ann.sync.sync(ann.scope)).failure is not None
+    await sync(ann)
+    assert [sorted(body["entries"]) for body in ann.wire.bodies()] == [[f"n{n}.md"] for n in (0, 1, 1, 2)]
+
+
+async def test_a_learned_maximum_holds_for_the_next_push(ann: Member) -> None:
+    await sync(ann)
+    for key in ("c.md", "a.md", "b.md"):
+        ann.write(key, key)
+    details = {"error_code": "team_memory_too_many_entries", "max_entries": 2, "received_entries": 3}
+    ann.wire.scripted.append(answers("PUT", 413, times=1, body={"error": {"details": details}}))
+    assert (await ann.sync.push(ann.scope)).failure is not None
+    report = await ann.sync.push(ann.scope)
+    assert ann.wire.bodies()[-1] == {"entries": {"a.md": "a.md", "b.md": "b.md"}}
+    assert [skip.key for skip in report.skipped] == ["c.md"]
+
+
+async def test_a_secret_is_in_no_body_and_named_by_its_kind(ann: Member) -> None:
+    ann.write("a.md", "fine")
+    ann.write("b.md", f"token: {SECRET}")
+    report = await ann.sync.sync(ann.scope)
+    assert [body["entries"] for body in ann.wire.bodies()] == [{"a.md": "fine"}]
+    [skip] = report.skipped
+    assert skip.key == "b.md"
+    assert "secret" in skip.reason
+    assert SECRET not in skip.reason
+
+
+async def refused(member: Member) -> None:
+    await sync(member)
+    member.write("a.md", "x")
+    member.write("b.md", "x")
+    member.wire.scripted.append(answers("PUT", 403))
+    assert (await member.sync.push(member.scope)).failure is not None
+    member.wire.seen.clear()
+
+
+async def test_after_a_permanent_failure_edits_send_nothing(ann: Member) -> None:
+    await refused(ann)
+    ann.write("a.md", "edited")
+    await ann.sync.push(ann.scope)
+    assert ann.wire.seen == []
+    assert ann.sync.paused(ann.scope) is not None
+
+
+@pytest.mark.parametrize("lifted_by", ["deletion", "restart", "token", "a day"])
+async def test_pushes_go_on_after_what_lifts_the_pause(ann: Member, lifted_by: str) -> None:
+    await refused(ann)
+    if lifted_by == "deletion":
+        (ann.team / "b.md").unlink()
+    elif lifted_by == "restart":
+        ann.sync = ann.restarted()
+    elif lifted_by == "token":
+        ann.token = "new"
+    else:
+        ann.now += timedelta(hours=24)
+    await ann.sync.push(ann.scope)
+    assert ann.wire.methods() == ["PUT"]
+
+
+@pytest.mark.parametrize("status", [409, 429, 500])
+async def test_a_passing_failure_is_tried_again_with_the_next_edit(ann: Member, status: int) -> None:
+    await sync(ann)
+    ann.write("a.md", "x")
+    ann.wire.scripted.append(answers("PUT", status, times=1))
+    assert (await ann.sync.push(ann.scope)).failure is not None
+    assert (await ann.sync.push(ann.scope)).pushed == ["a.md"]
+
+
+async def test_a_server_that_can_not_be_reached_is_named(ann: Member) -> None:
+    def down(request: httpx.Request) -> httpx.Response | None:
+        raise httpx.ConnectError("connection refused")
+
+    ann.wire.scripted.append(down)
+    report = await ann.sync.sync(ann.scope)
+    assert "connection refused" in str(report.failure)
+
+
+async def test_a_repo_that_is_not_there_yet_is_an_empty_one(ann: Member) -> None:
+    report = await ann.sync.sync(ann.scope)
+    assert (report.failure, report.summary()) == (None, "nothing to do")
+    assert (await ann.states.get("ann", "tea")).pulled
+
+
+async def test_the_files_of_a_write_under_way_stay_here(ann: Member) -> None:
+    ann.write(".a.md", "hidden")
+    ann.write(".git/b.md", "hidden")
+    ann.write("c.md", "seen")
+    await sync(ann)
+    assert [body["entries"] for body in ann.wire.bodies()] == [{"c.md": "seen"}]
+
+
+async def test_a_scope_without_a_team_is_a_mistake_of_the_caller(ann: Member) -> None:
+    with pytest.raises(ValueError, match="no team memory"):
+        await ann.sync.sync(replace(ann.scope, team_dir=None))
+
+
+def test_who_changed_what_decides_over_a_key() -> None:
+    cases = {
+        ("1", "1", None): "agreed",
+        (None, None, "1"): "agreed",
+        (None, "1", None): "take",
+        ("1", "2", "1"): "take",
+        (None, "2", "1"): "take",
+        ("2", "1", "1"): "keep",
+        ("1", None, None): "keep",
+        (None, "1", "1"): "keep",
+        ("2", "3", "1"): "conflict",
+        ("1", "2", None): "conflict",
+    }
+    for (local, server, base), verdict in cases.items():
+        assert judge(local=local, server=server, base=base) == verdict, (local, server, base)

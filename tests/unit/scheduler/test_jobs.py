@@ -1,0 +1,208 @@
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import pytest
+
+from memory.scope import Mode, Scope
+from scheduler.jobs import (
+    Chore,
+    Due,
+    Every,
+    Firing,
+    Job,
+    JobContext,
+    MemoryWork,
+    Policy,
+    jobs,
+    plan,
+)
+from scheduler.runs import Outcome, Runs
+from scheduler.settings import SchedulerSettings
+from scheduler.slots import Cron, local_moment
+
+NOON = datetime(2026, 5, 1, 12, 3, tzinfo=UTC)
+
+
+class Listed:
+    def __init__(self, *scopes: Scope) -> None:
+        self.scopes = scopes
+
+    async def active(self) -> Sequence[Scope]:
+        return self.scopes
+
+
+async def nothing(context: JobContext) -> str:
+    return context.due.slot
+
+
+def table(runs: Runs, *scopes: Scope, awake: Sequence[str] = (), chores: Sequence[Chore] = ()) -> dict[str, Job]:
+    async def is_due(scope: Scope) -> bool:
+        return scope.principal in awake
+
+    work = MemoryWork(
+        close_day=nothing,
+        distil=nothing,
+        dream_is_due=is_due,
+        dream=nothing,
+        sync_team=nothing,
+        sync_every=timedelta(minutes=15),
+    )
+    declared = jobs(SchedulerSettings(), scopes=Listed(*scopes), runs=runs, work=work, chores=chores)
+    return {job.id: job for job in declared}
+
+
+async def settle(runs: Runs, job: str, due: Due) -> None:
+    run = await runs.claim(job, due.scope_key, due.slot, lease=timedelta(minutes=1), attempts=1)
+    assert run is not None
+    await runs.finish(run, Outcome.DONE, "")
+
+
+def test_the_slots_of_an_interval_are_the_same_wherever_and_whenever_a_replica_started() -> None:
+    every = Every(period=timedelta(minutes=10))
+    slots = {every.latest(NOON + timedelta(minutes=minutes)).slot for minutes in (0, 3, 6)}
+    assert slots == {"2026-05-01T12:00:00+00:00"}
+    assert every.apscheduler().get_next_fire_time(None, NOON) == datetime(2026, 5, 1, 12, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("moment", "latest"),
+    [
+        ("2026-05-01T12:00:00+00:00", "2026-05-01T02:30:00+00:00"),
+        ("2026-03-29T12:00:00+00:00", "2026-03-29T01:30:00+00:00"),
+        ("2026-01-02T03:29:59+00:00", "2026-01-01T03:30:00+00:00"),
+    ],
+)
+def test_a_crontab_names_its_last_local_time(moment: str, latest: str) -> None:
+    found = Cron(expression="30 4 * * *", timezone="Europe/Berlin").latest(datetime.fromisoformat(moment))
+    if moment.startswith("2026-03-29"):  # summer time since 01:00 UTC: 04:30 is 02:30 UTC
+        latest = "2026-03-29T02:30:00+00:00"
+    assert found is not None
+    assert found.slot == latest
+
+
+def test_a_crontab_that_has_not_come_for_a_month_names_nothing() -> None:
+    assert Cron(expression="0 0 29 2 *", timezone="UTC").latest(NOON) is None
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "midnight"),
+    [
+        ("America/New_York", date(2026, 3, 8), "2026-03-08T05:00"),
+        ("America/New_York", date(2026, 3, 9), "2026-03-09T04:00"),
+        ("Europe/Berlin", date(2026, 10, 25), "2026-10-24T22:00"),
+        ("Europe/Berlin", date(2026, 10, 26), "2026-10-25T23:00"),
+        ("Australia/Lord_Howe", date(2026, 4, 6), "2026-04-05T13:30"),
+        ("Asia/Kathmandu", date(2026, 5, 1), "2026-04-30T18:15"),
+    ],
+)
+def test_local_midnight_is_right_on_both_nights_of_daylight_saving(zone: str, day: date, midnight: str) -> None:
+    assert local_moment(day, time.min, timezone=zone) == datetime.fromisoformat(midnight + "+00:00")
+
+
+def job_with(policy: Policy) -> Job:
+    every = Every(period=timedelta(days=1))
+    return Job(id="j", trigger=every, grace=timedelta(hours=1), policy=policy, run=nothing)
+
+
+@pytest.mark.parametrize(
+    ("policy", "run", "missed"),
+    [
+        (Policy.SKIP, ["3"], ["1", "2"]),
+        (Policy.ONCE, ["3"], ["1", "2"]),
+        (Policy.CATCH_UP, ["1", "2", "3"], []),
+    ],
+)
+def test_slots_that_are_late_go_by_their_jobs_policy(policy: Policy, run: list[str], missed: list[str]) -> None:
+    dues = [Due(slot=str(3 - back), at=NOON - timedelta(hours=24 * back)) for back in (0, 1, 2)]
+    planned = plan(job_with(policy), dues, now=NOON)
+    assert [[due.slot for due in part] for part in planned] == [run, missed]
+
+
+def test_a_lone_late_slot_is_skipped_or_run_once_by_policy() -> None:
+    due = Due(slot="1", at=NOON - timedelta(hours=5))
+    assert plan(job_with(Policy.SKIP), [due], now=NOON) == ([], [due])
+    assert plan(job_with(Policy.ONCE), [due], now=NOON) == ([due], [])
+
+
+async def test_a_day_is_closed_at_the_scopes_own_midnight_and_only_in_log_mode(
+    runs: Runs, make_scope: Callable[..., Scope]
+) -> None:
+    log = make_scope("ann", mode=Mode.LOG, timezone="Asia/Kathmandu")
+    job = table(runs, log, make_scope("bob"))["close-day"]
+    before = await job.due(Firing(now=datetime(2026, 5, 1, 18, 14, tzinfo=UTC)))
+    after = await job.due(Firing(now=datetime(2026, 5, 1, 18, 15, tzinfo=UTC)))
+    assert [(due.slot, due.scope) for due in before] == [("2026-04-30", log)]
+    assert [(due.slot, due.day, due.at) for due in after] == [
+        ("2026-05-01", date(2026, 5, 1), datetime(2026, 5, 1, 18, 15, tzinfo=UTC))
+    ]
+
+
+async def test_days_that_a_downtime_left_open_are_closed_oldest_first(
+    runs: Runs, make_scope: Callable[..., Scope]
+) -> None:
+    job = table(runs, make_scope(mode=Mode.LOG))["close-day"]
+    [first] = await job.due(Firing(now=NOON))
+    await settle(runs, job.id, first)
+    assert await job.due(Firing(now=NOON)) == []
+    found = await job.due(Firing(now=NOON + timedelta(days=3)))
+    to_run, missed = plan(job, found, now=NOON + timedelta(days=3))
+    assert [due.slot for due in to_run] == ["2026-05-01", "2026-05-02", "2026-05-03"]
+    assert missed == []
+
+
+async def test_a_log_is_distilled_in_the_night_after_its_day_was_closed(
+    runs: Runs, make_scope: Callable[..., Scope]
+) -> None:
+    declared = table(runs, make_scope(mode=Mode.LOG, timezone="Europe/Berlin"))
+    close, distil = declared["close-day"], declared["distil"]
+    one_o_clock = datetime(2026, 5, 1, 23, tzinfo=UTC)
+    assert await distil.due(Firing(now=one_o_clock)) == []
+    [day] = await close.due(Firing(now=one_o_clock))
+    await settle(runs, close.id, day)
+    assert await distil.due(Firing(now=one_o_clock - timedelta(seconds=1))) == []
+    [night] = await distil.due(Firing(now=one_o_clock))
+    assert night.slot == day.slot == "2026-05-01"
+    await settle(runs, distil.id, night)
+    assert await distil.due(Firing(now=one_o_clock)) == []
+
+
+async def test_only_scopes_with_open_gates_dream_unless_it_is_by_hand(
+    runs: Runs, make_scope: Callable[..., Scope]
+) -> None:
+    scopes = [make_scope("ann"), make_scope("bob"), make_scope("log", mode=Mode.LOG)]
+    job = table(runs, *scopes, awake=["bob", "log"])["dream"]
+    assert [due.scope for due in await job.due(Firing(now=NOON))] == [scopes[1]]
+    assert [due.scope for due in await job.due(Firing(now=NOON, by_hand=True))] == scopes[:2]
+
+
+async def test_only_scopes_with_a_team_are_synced(runs: Runs, make_scope: Callable[..., Scope]) -> None:
+    member = make_scope("ann", repo="a/b")
+    job = table(runs, member, make_scope("bob"))["team-sync"]
+    assert [due.scope for due in await job.due(Firing(now=NOON))] == [member]
+
+
+async def test_the_keys_of_scopes_never_meet(make_scope: Callable[..., Scope]) -> None:
+    names: list[Any] = ["a", "a/b", "a b", "a%2Fb", "telegram:1"]
+    keys = {Due(slot="", at=NOON, scope=make_scope(name)).scope_key for name in names}
+    assert len(keys) == len(names)
+    assert "telegram:1/tea" in keys
+
+
+async def test_the_gateways_chores_stand_in_the_table(runs: Runs) -> None:
+    chore = Chore(id="retention", period=timedelta(hours=6), run=nothing)
+    [due] = await table(runs, chores=[chore])["retention"].due(Firing(now=NOON))
+    assert (due.scope_key, due.at.hour) == ("", 12)
+
+
+async def test_old_runs_are_forgotten_by_a_job_of_their_own(runs: Runs, now: Any) -> None:
+    await runs.missed("job", "", "s", detail="")
+    now.moment += timedelta(days=91)
+    job = table(runs)["forget-runs"]
+    [due] = await job.due(Firing(now=now()))
+    assert await job.run(JobContext(due=due, firing=Firing(now=now()))) == "1 old runs forgotten"
+
+
+def test_an_unknown_zone_is_refused_with_an_example() -> None:
+    with pytest.raises(ValueError, match="Europe/Berlin"):
+        SchedulerSettings(timezone="Mars/Base")

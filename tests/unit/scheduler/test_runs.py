@@ -1,0 +1,121 @@
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+
+from scheduler.errors import RunLost
+from scheduler.runs import Outcome, Run, Runs
+
+LEASE = timedelta(minutes=2)
+
+
+async def claim(runs: Runs, slot: str = "s", *, attempts: int = 3) -> Run | None:
+    return await runs.claim("job", "scope", slot, lease=LEASE, attempts=attempts)
+
+
+async def surely(runs: Runs) -> Run:
+    run = await claim(runs)
+    assert run is not None
+    return run
+
+
+async def test_of_many_replicas_exactly_one_gets_a_slot(replica: Callable[[str], Runs]) -> None:
+    won: list[Run | None] = []
+
+    async def compete(name: str) -> None:
+        won.append(await claim(replica(name)))
+
+    async with anyio.create_task_group() as group:
+        for number in range(8):
+            group.start_soon(compete, f"r{number}")
+    assert len(won) == 8
+    assert len([run for run in won if run is not None]) == 1
+
+
+async def test_scopes_and_slots_of_a_job_are_apart(runs: Runs) -> None:
+    for scope, slot in [("a", "1"), ("a", "2"), ("b", "1")]:
+        assert await runs.claim("job", scope, slot, lease=LEASE, attempts=1)
+    assert await runs.claim("other", "a", "1", lease=LEASE, attempts=1)
+
+
+async def test_a_run_whose_holder_died_is_taken_over_and_the_old_holder_records_nothing(
+    replica: Callable[[str], Runs], now: Any
+) -> None:
+    old = await surely(replica("dead"))
+    now.moment += LEASE
+    assert await claim(replica("heir")) is None, "the lease is not over yet"
+    now.moment += timedelta(seconds=1)
+    new = await surely(replica("heir"))
+    assert new.token > old.token
+    with pytest.raises(RunLost):
+        await replica("dead").finish(old, Outcome.DONE, "from the grave")
+    with pytest.raises(RunLost):
+        await replica("dead").renew(old, lease=LEASE)
+    await replica("heir").finish(new, Outcome.DONE, "fine")
+    [record] = await replica("any").recent("job")
+    assert (record.holder, record.detail, record.outcome) == ("heir", "fine", Outcome.DONE)
+
+
+async def test_a_renewed_lease_keeps_others_away(replica: Callable[[str], Runs], now: Any) -> None:
+    run = await surely(replica("r1"))
+    now.moment += timedelta(minutes=1)
+    await replica("r1").renew(run, lease=LEASE)
+    now.moment += timedelta(minutes=1, seconds=30)
+    assert await claim(replica("r2")) is None
+
+
+async def test_a_finished_slot_is_never_run_again(runs: Runs, now: Any) -> None:
+    await runs.finish(await surely(runs), Outcome.DONE, "once")
+    now.moment += timedelta(days=1)
+    assert await claim(runs) is None
+    [record] = await runs.recent()
+    assert record.detail == "once"
+
+
+async def test_a_failed_run_is_tried_again_a_bounded_number_of_times(runs: Runs) -> None:
+    for _ in range(3):
+        await runs.finish(await surely(runs), Outcome.FAILED, "disk full")
+    assert await claim(runs) is None
+    [record] = await runs.recent()
+    assert (record.outcome, record.detail, record.token) == (Outcome.FAILED, "disk full", 3)
+
+
+async def test_a_run_that_kills_its_holders_ends_as_failed(runs: Runs, now: Any) -> None:
+    for _ in range(2):
+        assert await claim(runs, attempts=2)
+        now.moment += LEASE + timedelta(seconds=1)
+    assert await claim(runs, attempts=2) is None
+    [record] = await runs.recent()
+    assert record.outcome is Outcome.FAILED
+    assert "2 holders" in record.detail
+
+
+async def test_a_run_that_was_given_back_is_taken_at_once_and_does_not_count(runs: Runs) -> None:
+    for _ in range(5):
+        run = await claim(runs, attempts=1)
+        assert run is not None
+        await runs.release(run)
+
+
+async def test_a_missed_slot_is_recorded_once_and_then_not_run(runs: Runs, now: Any) -> None:
+    assert await runs.missed("job", "scope", "s", detail="asleep")
+    assert not await runs.missed("job", "scope", "s", detail="again")
+    now.moment += timedelta(days=1)
+    assert await claim(runs) is None
+    assert await runs.settled("job", ["s", "t"]) == {("scope", "s")}
+    [record] = await runs.recent()
+    assert (record.outcome, record.detail, record.duration) == (Outcome.MISSED, "asleep", timedelta())
+
+
+async def test_records_are_listed_newest_first_and_old_ones_can_be_forgotten(runs: Runs, now: Any) -> None:
+    for slot in ("1", "2", "3"):
+        run = await claim(runs, slot)
+        assert run is not None
+        now.moment += timedelta(hours=1)
+        await runs.finish(run, Outcome.DONE, "")
+    assert [record.slot for record in await runs.recent("job", limit=2)] == ["3", "2"]
+    assert (await runs.recent())[0].duration == timedelta(hours=1)
+    assert await runs.prune(now.moment - timedelta(minutes=30)) == 2
+    assert [record.slot for record in await runs.recent()] == ["3"]
