@@ -4,18 +4,18 @@ import asyncio
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Protocol
 
 import structlog
 from sqlalchemy.exc import DBAPIError
 
 from adapters.base import Address
-from gateway.agent.fork import Runs
 from gateway.history import Due, History, Session
 from gateway.notices import Notices
 from gateway.scopes import Scopes
 from memory.errors import LeaseLost
 from memory.extract import Pending, Scans, Verdict, decide, extract
-from memory.ports import Clock, Leases
+from memory.ports import Clock, Fork, Leases
 from memory.scope import Scope
 from memory.settings import MemorySettings
 
@@ -29,6 +29,13 @@ _BACKOFF_SECONDS = 5.0
 _LONGEST_BACKOFF = 3600.0
 
 
+class Forks(Protocol):
+    """What extraction asks of `gateway.agent.fork.Runs`."""
+
+    def fork_of(self, session: Session, scope: Scope) -> Fork:
+        """Return the fork that extends this session's last request."""
+
+
 class Extractions:
     """Runs the extractions that are due, one at a time per memory directory."""
 
@@ -37,7 +44,7 @@ class Extractions:
         *,
         history: History,
         scopes: Scopes,
-        runs: Runs,
+        runs: Forks,
         scanner: Scans,
         settings: MemorySettings,
         leases: Leases,

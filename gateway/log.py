@@ -11,7 +11,7 @@ import structlog
 _SECRETS = re.compile(
     r"\d{6,12}(?::|%3A)[A-Za-z0-9_-]{30,}"  # Telegram bot token, which client libraries put into URLs
     r"|xox[a-z]-[A-Za-z0-9-]+|xapp-[A-Za-z0-9-]+"  # Slack
-    r"|\bsk-[A-Za-z0-9_-]{8,}"  # Anthropic, and most servers that speak its API
+    r"|sk-ant-[A-Za-z0-9_-]+|\bsk-[A-Za-z0-9_-]{8,}"  # Anthropic, and most servers that speak its API
     r"|(?<=://)[^\s/@:]*:[^\s/@]+(?=@)"  # user:password in the URL of a database or proxy
 )
 

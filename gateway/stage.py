@@ -35,6 +35,9 @@ chats = ["slack:T1/{_CHANNEL}", "telegram:{_GROUP}"]
 
 [chats."telegram:{_GROUP}"]
 mode = "log"
+
+[scheduler]
+start_delay = 3600      # so that the jobs run when the story asks for them
 """
 # Columns that hold Unix seconds of what has happened.
 _TIMES = {"sessions": ("started_at", "last_at", "told_notes_at"), "messages": ("at",)}
@@ -140,21 +143,23 @@ class Stage:
 
     async def start_gateway(self) -> None:
         """Start `reverie run` and wait until both platforms are connected."""
-        polls = sum(call.method == "getUpdates" for call in self.telegram.calls)
+        greeted = self._greetings()
         with (self.root / _LOG).open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "gateway", "run", env=self.environ, stdout=log, stderr=log
             )
 
         def ready() -> bool:
-            polling = sum(call.method == "getUpdates" for call in self.telegram.calls) > polls
-            return polling and bool(self.slack.deliveries.sockets)
+            return self._greetings() > greeted and bool(self.slack.deliveries.sockets)
 
         deadline = time.monotonic() + _PATIENCE
         while not ready():
             self.check(time.monotonic() < deadline and self.process.returncode is None, "the gateway did not start")
             await asyncio.sleep(0.05)
         self.say(f"  (`reverie run` is process {self.process.pid}.)")
+
+    def _greetings(self) -> int:
+        return sum(call.method == "getMe" for call in self.telegram.calls)
 
     async def stop_gateway(self) -> None:
         """Ask the gateway to end, and wait for it."""

@@ -6,6 +6,10 @@ At DEBUG the SDK prints whole messages, and its errors print the socket's addres
 import logging
 import re
 
+from slack_bolt.logger.messages import warning_client_prioritized_and_token_skipped
+
+# Bolt reads SLACK_BOT_TOKEN from the environment by itself and then wonders why it is not used.
+_EXPECTED = warning_client_prioritized_and_token_skipped()
 _SECRET = re.compile(r"\b(xox[a-z]-|xapp-|xoxe\.)[\w.-]+|([?&](?:ticket|token|link_\w+)=)[^&\s'\"]+")
 
 
@@ -19,6 +23,8 @@ def sdk_logger() -> logging.Logger:
 
 def without_secrets(record: logging.LogRecord) -> bool:
     """Cut secrets out of a record, and its traceback too: the exception's text holds the same address."""
+    if record.getMessage() == _EXPECTED:
+        return False
     record.msg, record.args = _SECRET.sub(r"\1\2…", record.getMessage()), None
     record.exc_info, record.exc_text = None, None
     return True

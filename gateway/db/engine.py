@@ -23,7 +23,7 @@ _MIGRATION_LOCK = 0x52455645524945  # "REVERIE": PostgreSQL's number for the loc
 
 
 class Database:
-    """Sessions on one engine. Write transactions are short, and on SQLite take their place in line at once."""
+    """Sessions on one engine. Write transactions are short, and on SQLite one at a time."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self.engine = engine
@@ -95,7 +95,7 @@ def _tune_sqlite(engine: AsyncEngine) -> None:
 
     @event.listens_for(engine.sync_engine, "begin")
     def _begin(connection: Connection) -> None:
-        # A writer that begins as a reader can find itself behind another one and fail; so it says so at once.
+        # A writer that begins as a reader can find itself behind another process's and fail; so it says so at once.
         reading = connection.get_execution_options().get("reading", False)
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from gateway.db.engine import Database
 from gateway.history import Due, History, Line, Session, Turned
@@ -136,7 +136,8 @@ async def test_reading_a_session_waits_for_no_writer(
     database: Database, history: History, make_scope: MakeScope
 ) -> None:
     await start(history, make_scope())
-    async with database.write():
+    async with database.write() as session:
+        await session.execute(text("UPDATE sessions SET told_date = 'x'"))
         assert await history.open_session(make_scope(), HERE) is not None
 
 

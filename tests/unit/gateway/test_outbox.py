@@ -276,9 +276,10 @@ async def test_an_answer_older_than_a_day_is_given_up(
 
 
 async def test_nothing_that_is_sent_while_the_line_is_looked_at_waits_for_the_next_look(
-    outbox: Outbox, adapter: RecordingAdapter, post: MakePost
+    outbox: Outbox, adapter: RecordingAdapter, post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with delivering(outbox, adapter), asyncio.timeout(5):
+    monkeypatch.setattr("gateway.consumer._IDLE_SECONDS", 60.0)
+    async with delivering(outbox, adapter), asyncio.timeout(10):
         for number in range(30):
             await outbox.send([post(str(number), str(number))])
             await until(lambda: len(adapter.texts) == number + 1)  # noqa: B023

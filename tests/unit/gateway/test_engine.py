@@ -1,0 +1,206 @@
+import asyncio
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, MetaData, text
+from sqlalchemy.exc import OperationalError
+
+from gateway.db.engine import Database, connect, migrate
+from gateway.db.schema import METADATAS
+from gateway.errors import StartRefused
+
+HOW_TO_REGENERATE = (
+    'The tables differ from the migrations. Write the next one with `python -m gateway.db.revise 0002 "What changed"`; '
+    "before the first release delete versions/0001_first_tables.py and write it anew with the number 0001."
+)
+
+
+@pytest.fixture
+def sqlite_only(database: Database) -> Database:
+    if not database.is_sqlite:
+        pytest.skip("about SQLite")
+    return database
+
+
+async def test_the_migrations_lead_to_the_tables_that_the_program_has(database: Database) -> None:
+    def differences(connection: Connection) -> list[Any]:
+        together = MetaData()
+        for metadata in METADATAS:
+            for table in metadata.tables.values():
+                table.to_metadata(together)
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        return list(compare_metadata(context, together))
+
+    async with database.engine.begin() as connection:
+        found = await connection.run_sync(differences)
+    assert found == [], HOW_TO_REGENERATE
+
+
+async def test_migrating_again_changes_nothing(database: Database) -> None:
+    await migrate(database)
+    await asyncio.gather(migrate(database), migrate(database))
+
+
+async def test_two_processes_may_migrate_a_new_database_at_once(tmp_path: Path) -> None:
+    databases = [connect(f"sqlite+aiosqlite:///{tmp_path}/new.db") for _ in range(2)]
+    await asyncio.gather(*(migrate(database) for database in databases))
+    for database in databases:
+        await database.engine.dispose()
+
+
+async def test_a_connection_keeps_what_was_acknowledged_and_checks_its_keys(sqlite_only: Database) -> None:
+    async with sqlite_only.read() as session:
+        values = [await session.scalar(text(f"PRAGMA {name}")) for name in ("journal_mode", "synchronous")]
+        values.append(await session.scalar(text("PRAGMA foreign_keys")))
+        values.append(await session.scalar(text("PRAGMA busy_timeout")))
+    assert values == ["wal", 2, 1, 30_000]
+
+
+async def test_a_writer_takes_its_place_in_line_when_it_begins(sqlite_only: Database) -> None:
+    file = sqlite_only.engine.url.database
+    assert file is not None
+    other = sqlite3.connect(file, timeout=0, isolation_level=None)
+    try:
+        async with sqlite_only.write() as session:
+            await session.execute(text("SELECT 1"))
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                other.execute("BEGIN IMMEDIATE")
+        other.execute("BEGIN IMMEDIATE")
+    finally:
+        other.close()
+
+
+async def test_fifty_writers_at_once_all_get_their_turn(database: Database) -> None:
+    async with database.write() as session:
+        await session.execute(text("CREATE TABLE counted (n INTEGER)"))
+        await session.execute(text("INSERT INTO counted VALUES (0)"))
+
+    async def count() -> None:
+        async with database.write() as session:
+            await session.execute(text("SELECT n FROM counted"))
+            await asyncio.sleep(0)
+            await session.execute(text("UPDATE counted SET n = n + 1"))
+
+    await asyncio.gather(*(count() for _ in range(50)))
+    async with database.read() as session:
+        assert await session.scalar(text("SELECT n FROM counted")) == 50
+
+
+async def test_a_reader_waits_for_no_writer_and_sees_one_state(database: Database) -> None:
+    async with database.write() as session:
+        await session.execute(text("CREATE TABLE counted (n INTEGER)"))
+    async with asyncio.timeout(5), database.read() as reader:
+        assert await reader.scalar(text("SELECT count(*) FROM counted")) == 0
+        async with database.write() as writer:
+            await writer.execute(text("INSERT INTO counted VALUES (1)"))
+            async with database.read() as second:
+                assert await second.scalar(text("SELECT count(*) FROM counted")) == 0
+        assert await reader.scalar(text("SELECT count(*) FROM counted")) == 0
+
+
+async def test_a_writer_that_fails_leaves_nothing(database: Database) -> None:
+    async with database.write() as session:
+        await session.execute(text("CREATE TABLE counted (n INTEGER)"))
+    with pytest.raises(ZeroDivisionError):
+        async with database.write() as session:
+            await session.execute(text("INSERT INTO counted VALUES (1)"))
+            raise ZeroDivisionError
+    async with database.read() as session:
+        assert await session.scalar(text("SELECT count(*) FROM counted")) == 0
+
+
+async def test_a_cancelled_writer_leaves_the_line_open(database: Database) -> None:
+    async with database.write() as session:
+        await session.execute(text("CREATE TABLE counted (n INTEGER)"))
+
+    async def write() -> None:
+        async with database.write() as session:
+            await session.execute(text("INSERT INTO counted VALUES (1)"))
+            await session.execute(text("INSERT INTO counted VALUES (1)"))
+
+    for step in range(60):
+        task = asyncio.create_task(write())
+        await asyncio.sleep(step / 20_000)
+        task.cancel()
+        await asyncio.wait({task})
+    async with asyncio.timeout(5):
+        await write()
+    async with database.read() as session:
+        assert (await session.scalar(text("SELECT count(*) FROM counted")) or 1) % 2 == 0
+
+
+async def test_an_error_of_the_database_does_not_quote_what_people_wrote(database: Database) -> None:
+    with pytest.raises(OperationalError if database.is_sqlite else Exception) as caught:
+        async with database.write() as session:
+            await session.execute(text("INSERT INTO nowhere VALUES (:said)"), {"said": "canary"})
+    assert "canary" not in str(caught.value)
+
+
+async def test_the_file_is_its_owners_only(tmp_path: Path) -> None:
+    database = connect(f"sqlite+aiosqlite:///{tmp_path}/private.db")
+    await migrate(database)
+    async with database.write():
+        files = list(tmp_path.glob("private.db*"))
+        assert len(files) == 3
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    await database.engine.dispose()
+
+
+async def test_a_newer_schema_is_refused_and_nothing_is_changed(sqlite_only: Database) -> None:
+    async with sqlite_only.write() as session:
+        await session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        await session.execute(text("DROP TABLE leases"))
+    with pytest.raises(StartRefused, match="schema version 9999, which is newer"):
+        await migrate(sqlite_only)
+    async with sqlite_only.read() as session:
+        assert await session.scalar(text("SELECT version_num FROM alembic_version")) == "9999"
+        assert await session.scalar(text("SELECT count(*) FROM sqlite_master WHERE name = 'leases'")) == 0
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "reverie.db"
+    file.write_text("dear diary, " * 100)
+    database = connect(f"sqlite+aiosqlite:///{file}")
+    with pytest.raises(StartRefused, match="file is not a database"):
+        await migrate(database)
+    await database.engine.dispose()
+    assert file.read_text() == "dear diary, " * 100
+
+
+async def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    database = connect(f"sqlite+aiosqlite:///{tmp_path}/no/such/reverie.db")
+    with pytest.raises(StartRefused, match="can't be used: .*Check that it exists"):
+        await migrate(database)
+    await database.engine.dispose()
+
+
+async def test_a_server_that_is_not_there_is_refused_without_its_password() -> None:
+    database = connect("postgresql+asyncpg://ann:canary@127.0.0.1:1/reverie")
+    with pytest.raises(StartRefused, match=r"can't be used: .*DATABASE_URL") as refused:
+        await migrate(database)
+    await database.engine.dispose()
+    assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "reverie.db",
+        "sqlite:///reverie.db",
+        "sqlite+aiosqlite://",
+        "sqlite+aiosqlite:///:memory:",
+        "postgresql://ann:canary@host/name",
+        "postgresql+asyncpg://ann:canary@host:port/name",
+        "mysql+aiomysql://ann:canary@host/name",
+        "canary",
+    ],
+)
+def test_a_url_of_no_known_kind_is_refused_with_the_right_forms(url: str) -> None:
+    with pytest.raises(StartRefused, match=r"postgresql\+asyncpg://user:password@host/name") as refused:
+        connect(url)
+    assert "canary" not in str(refused.value)
