@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from starlette.routing import BaseRoute
 
-
 _WITH_WORKSPACE = frozenset({"slack"})
 
 
@@ -29,6 +28,10 @@ class Address:
     chat: str
     workspace: str = ""
     thread: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse ids that `parse` could not read back."""
+        _check_ids(self.workspace, self.chat, self.thread)
 
     def __str__(self) -> str:
         """Write `telegram:-100/7` or `slack:T1/C1/169.1`, the form that settings and logs use."""
@@ -58,6 +61,10 @@ class Account:
     user: str
     workspace: str = ""
 
+    def __post_init__(self) -> None:
+        """Refuse ids that `parse` could not read back."""
+        _check_ids(self.workspace, self.user)
+
     def __str__(self) -> str:
         """Write the form that settings use."""
         return f"{self.platform}:{self.workspace + '/' if self.platform in _WITH_WORKSPACE else ''}{self.user}"
@@ -70,6 +77,11 @@ class Account:
         if len(parts) != 1:
             raise ValueError(f"{text!r} is no account: write telegram:USER or slack:TEAM/USER")
         return cls(platform=platform, workspace=workspace, user=parts[0])
+
+
+def _check_ids(*ids: str) -> None:
+    if any("/" in each or each != each.strip() for each in ids):
+        raise ValueError("a platform's id holds no slash and no space around it")
 
 
 def _split(text: str, form: str) -> tuple[str, list[str]]:
@@ -145,7 +157,7 @@ class Inbox(Protocol):
 
 
 class Live(Protocol):
-    """An answer while it is being written. Failures to show are the adapter's to swallow: the final text is sent apart."""
+    """An answer while it is being written. Failures to show it are swallowed: the final text is sent apart."""
 
     @property
     def message_id(self) -> str:
@@ -189,7 +201,10 @@ class Adapter(Protocol):
         """What the platform can do."""
 
     def serve(self, inbox: Inbox) -> AbstractAsyncContextManager[Identity]:
-        """Check the credentials, then receive events until left; raises `Misconfigured` on entry, never later."""
+        """Check the credentials, then receive events until left.
+
+        Raises, on entry and never later, `Misconfigured`, or `Transient` if the platform can't be reached now.
+        """
 
     def routes(self) -> Sequence[BaseRoute]:
         """Return the HTTP routes that the platform calls; none when the adapter polls or holds a socket."""

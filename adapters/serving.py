@@ -16,9 +16,7 @@ _HANG_UP = "reverie.server"
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    app: Starlette, *, host: str = "127.0.0.1", port: int = 0, grace: float = 0.2
-) -> AsyncIterator[str]:
+async def serving(app: Starlette, *, host: str = "127.0.0.1", port: int = 0, grace: float = 0.2) -> AsyncIterator[str]:
     """Serve `app` over HTTP and WebSocket and yield its base URL, `http://host:port` without a final slash.
 
     Port 0 takes a free port. Requests are answered once the block is entered. When it is left, no new ones
@@ -137,8 +135,6 @@ async def _stop(server: uvicorn.Server, app: _Guarded, grace: float) -> None:
     await app.finish(within=grace)
     for connection in list(server.server_state.connections):
         connection.transport.abort()
-    await asyncio.sleep(
-        0
-    )  # the loop tells each connection that it is lost: a response cut off is then no error
+    await asyncio.sleep(0)  # the loop tells each connection that it is lost: a response cut off is then no error
     await app.cancel()
     await server.lifespan.shutdown()

@@ -60,11 +60,16 @@ class Access:
         if policy.private == "listed":
             word = f"This bot is private. Its operator can let you in; your id here is {who}."
             return Verdict(allowed=False, principal=row.principal, word=word)
+        given = await session.get(PairingRow, (who.platform, who.workspace, who.user))
+        if given is not None and given.expires_at - self._now() > _CODE_SECONDS / 2:
+            # Only its hash is kept, so it can't be said again; a new one would kill the one on its way to the operator.
+            word = "The code that I gave you is still good: please hand it to the operator of this bot."
+            return Verdict(allowed=False, principal=row.principal, word=word)
         code = await self._new_code(session, who)
         word = (
             f"I don't know you yet. Please give this code to the operator of this bot: {code}\n"
             f"They let you in with `reverie access approve {code}`; it is good for an hour. "
-            "Until then I keep nothing of what you write."
+            f"Until then I keep nothing of what you write. (Your id here is {who}.)"
         )
         return Verdict(allowed=False, principal=row.principal, word=word)
 

@@ -106,18 +106,28 @@ class Gateway:
             turns = group.create_task(self.worker.run())
             extractions = group.create_task(self.extractions.run())
             deliveries = group.create_task(core.outbox.deliver(self.adapters))
+            settled = asyncio.Event()
             try:
                 async with self._serving_http(announce), core.night.clock, asyncio.TaskGroup() as doors:
                     for name, adapter in self.adapters.items():
-                        doors.create_task(self._hold_open(name, adapter, stop, announce))
+                        doors.create_task(self._hold_open(name, adapter, settled, announce))
                     await stop.wait()
-            finally:  # nothing comes in any more
-                self.worker.close()
-                await _finish(turns, _SETTLE_SECONDS)
-                self.extractions.close()
-                await _finish(extractions, core.settings.memory.extraction_drain)
-                core.outbox.close()
-                await _finish(deliveries, _SETTLE_SECONDS)
+                    self.intake.close()  # nothing comes in any more; what goes out still needs the platforms
+                    await self._settle(turns, extractions, deliveries)
+                    settled.set()
+            finally:
+                await self._settle(turns, extractions, deliveries)
+
+    async def _settle(
+        self, turns: "asyncio.Task[None]", extractions: "asyncio.Task[None]", deliveries: "asyncio.Task[None]"
+    ) -> None:
+        """Finish what is under way, each part after those that make work for it; what is done already takes no time."""
+        self.worker.close()
+        await _finish(turns, _SETTLE_SECONDS)
+        self.extractions.close()
+        await _finish(extractions, self.core.settings.memory.extraction_drain)
+        self.core.outbox.close()
+        await _finish(deliveries, _SETTLE_SECONDS)
 
     @asynccontextmanager
     async def _serving_http(self, announce: Callable[[str], None]) -> AsyncIterator[None]:

@@ -1,6 +1,7 @@
 """The command line: `reverie COMMAND`."""
 
 import asyncio
+import os
 import signal
 import sys
 from contextlib import AsyncExitStack
@@ -20,12 +21,12 @@ from gateway.errors import NothingToRun, StartRefused
 from gateway.llm.standin.server import ModelStandin
 from gateway.settings import Settings, load
 
-_HOW = """\
-Nothing to run yet. Set the model and at least one chat platform:
-  Claude     ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL  (any server that speaks the Messages API)
+_MODEL = "  Claude     ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL  (any server that speaks the Messages API)"
+_PLATFORMS = """\
   Telegram   TELEGRAM_BOT_TOKEN                        (from @BotFather)
-  Slack      SLACK_BOT_TOKEN with SLACK_APP_TOKEN      (Socket Mode), or with SLACK_SIGNING_SECRET (HTTP events)
-`reverie init` asks for them one by one. `reverie chat` and `reverie demo` need none of them."""
+  Slack      SLACK_BOT_TOKEN with SLACK_APP_TOKEN      (Socket Mode), or with SLACK_SIGNING_SECRET (HTTP events)"""
+_STANDIN_PACE = 0.01  # seconds between pieces of its answers, so that one can be seen growing, and stopped
+_ELSE = "`reverie init` asks for all of them. `reverie chat` and `reverie demo` need none."
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -59,7 +60,7 @@ def chat(*, bare: bool) -> None:
 @click.option("--keep", type=click.Path(path_type=Path), help="Leave everything in this folder to look at.")
 def demo_command(*, keep: Path | None) -> None:
     """Play the whole product on this machine alone: no tokens, no network."""
-    sys.exit(asyncio.run(demo.play(keep=keep, say=click.echo)))
+    sys.exit(demo.play(keep=keep, say=click.echo))
 
 
 @cli.command("doctor")
@@ -93,9 +94,10 @@ def _has_model(settings: Settings) -> bool:
 
 
 def _missing(settings: Settings, adapters: dict[str, Adapter]) -> str:
-    if adapters and not _has_model(settings):
-        return "No model is set. " + _HOW.partition("\n")[2]
-    return _HOW
+    wanted = [] if _has_model(settings) else [_MODEL]
+    wanted += [] if adapters else [_PLATFORMS]
+    what = {2: "the model and at least one chat platform", 1: "the model" if adapters else "at least one chat platform"}
+    return "\n".join([f"Nothing to run yet. Set {what[len(wanted)]}:", *wanted, _ELSE])
 
 
 async def _run(settings: Settings, adapters: dict[str, Adapter], *, bare: bool) -> None:
@@ -136,8 +138,9 @@ async def _chat(settings: Settings, *, bare: bool) -> None:
             stack.enter_context(home.only_gateway(settings.home))
         model_url = None
         if not _has_model(settings):
-            model_url = await stack.enter_async_context(serving(ModelStandin().app))
+            model_url = await stack.enter_async_context(serving(ModelStandin(chunk_delay=_STANDIN_PACE).app))
             click.echo("No model is set, so the built-in stand-in answers: it follows rules and does not think.")
+        click.echo("Talk to Reverie; /help lists what it understands, /quit or Ctrl-D leaves.")
         core = await stack.enter_async_context(
             app.open_core(settings, adapters=adapters, model_url=model_url, bare=bare)
         )
@@ -159,6 +162,7 @@ def _log(settings: Settings, *, quiet: bool = False) -> None:
 
 def main() -> None:
     """Run the command line. A refused start is one sentence and an exit code, never a traceback."""
+    os.umask(0o077)  # whatever we make, the database's side files too, is its owner's alone
     try:
         cli(standalone_mode=False)
     except click.exceptions.Abort:

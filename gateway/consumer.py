@@ -43,7 +43,9 @@ class Consumer(Generic[Taken]):
             while True:
                 await self._free.acquire()
                 self._arrived.clear()  # before the look, so that what comes during it is not missed
-                last = self._closing and not self._under_way  # what ends may let its successor in a conversation through
+                last = (
+                    self._closing and not self._under_way
+                )  # what ends may let its successor in a conversation through
                 taken = await self._take()
                 if taken is not None:
                     self._under_way += 1
@@ -52,8 +54,9 @@ class Consumer(Generic[Taken]):
                 self._free.release()
                 if last:
                     return
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._arrived.wait(), _IDLE_SECONDS)
+                with suppress(TimeoutError):  # not wait_for: up to Python 3.11 it can swallow a cancellation
+                    async with asyncio.timeout(_IDLE_SECONDS):
+                        await self._arrived.wait()
 
     async def _take(self) -> Taken | None:
         try:

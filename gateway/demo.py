@@ -4,6 +4,10 @@ The gateway runs as its own process, over real HTTP on loopback, against the sta
 model. Each scene checks what it tells: if something does not come true, the demo says so and ends with 1.
 """
 
+import asyncio
+import os
+import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,7 +17,7 @@ from pathlib import Path
 from gateway.stage import DemoFailed, Stage, log_tail, stage_in
 
 
-async def play(*, keep: Path | None, say: Callable[[str], None]) -> int:
+def play(*, keep: Path | None, say: Callable[[str], None]) -> int:
     """Play the demo and return the exit code; `keep` is the folder to leave everything in."""
     began = time.monotonic()
     if keep and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
@@ -23,16 +27,25 @@ async def play(*, keep: Path | None, say: Callable[[str], None]) -> int:
         root = Path(folder).absolute()
         root.mkdir(parents=True, exist_ok=True)
         try:
-            async with stage_in(root, say) as stage:
-                await _story(stage)
+            asyncio.run(_play_in(root, say))
         except DemoFailed as error:
             say(f"\nThe demo failed: {error}")
             say(f"The end of the gateway's log:\n{log_tail(root)}")
             return 1
-        if keep:
-            say(f"\nEverything is left in {root}: open its homes/ with any editor.")
-    say(f"\nThat was Reverie, in {time.monotonic() - began:.0f} seconds. Talk to it yourself: reverie chat")
+    if keep:
+        say(f"\nEverything is left in {root}: open its homes/ with any editor.")
+    say(f"\nThat was Reverie, in {time.monotonic() - began:.0f} seconds. Talk to it yourself: {_command()} chat")
     return 0
+
+
+def _command() -> str:
+    beside = Path(sys.executable).with_name("reverie")
+    return "reverie" if shutil.which("reverie") or not beside.exists() else os.path.relpath(beside)
+
+
+async def _play_in(root: Path, say: Callable[[str], None]) -> None:
+    async with stage_in(root, say) as stage:
+        await _story(stage)
 
 
 async def _story(stage: Stage) -> None:
@@ -80,8 +93,8 @@ async def _isolation(stage: Stage) -> None:
     leaked = sum(b"metric" in request.raw for request in stage.model.requests[before:])
     stage.check(leaked == 0, "a private note was in a request made for a channel")
     stage.say(
-        f"\n  Her private note is absent, not forbidden: in the {len(stage.model.requests) - before} requests that this "
-        f"took, the word stands {leaked} times."
+        f"\n  Her private note is absent, not forbidden: in what was sent to the model for this "
+        f"({len(stage.model.requests) - before} request), the word stands {leaked} times."
     )
 
 

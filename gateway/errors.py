@@ -6,6 +6,7 @@ GatewayError
 ├── ModelFault
 │   ├── ModelUnavailable   the model may answer later (carries `retry_after`)
 │   └── ModelRefused       the model will never accept this request
+├── Closing                the gateway is stopping and takes no more messages
 ├── ClaimLost              another worker holds the row now: nothing may be committed for it
 └── Stopped                the person said /stop
 """
@@ -41,6 +42,10 @@ class ModelUnavailable(ModelFault):
 
 class ModelRefused(ModelFault):
     """The model refuses the request, the key, or the model's name; repeating it is of no use."""
+
+
+class Closing(GatewayError):
+    """The gateway is stopping: what comes now stays unacknowledged, so that the platform sends it again."""
 
 
 class ClaimLost(GatewayError):

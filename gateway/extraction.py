@@ -10,6 +10,7 @@ import structlog
 from sqlalchemy.exc import DBAPIError
 
 from adapters.base import Address
+from gateway.agent.prompt import shows_former_team
 from gateway.history import Due, History, Session
 from gateway.notices import Notices
 from gateway.scopes import Scopes
@@ -78,8 +79,9 @@ class Extractions:
                     if session_id not in self._under_way:
                         self._under_way.add(session_id)
                         group.create_task(self._one(session_id))
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._closing.wait(), _LOOK_SECONDS)
+                with suppress(TimeoutError):  # not wait_for: up to Python 3.11 it can swallow a cancellation
+                    async with asyncio.timeout(_LOOK_SECONDS):
+                        await self._closing.wait()
 
     async def _due(self) -> Sequence[int]:
         try:
@@ -108,8 +110,9 @@ class Extractions:
 
     async def _consider(self, due: Due, session: Session) -> None:
         scope = await self._scopes.of(Address.parse(session.conversation), session.principal)
-        if (scope.principal, scope.project) != (session.principal, session.project):
-            # The chat was bound anew: this is no longer its memory.
+        bound_anew = (scope.principal, scope.project) != (session.principal, session.project)
+        if bound_anew or shows_former_team(session.system, scope):
+            # This is no longer its memory, or the transcript holds what may not be shown to it any more.
             await self._history.close_due(due, move_cursor=True)
             return
         pending = Pending(

@@ -1,5 +1,6 @@
 """Sessions and their transcripts, stored exactly as they stand in requests, so that a prefix stays the same bytes."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -157,8 +158,21 @@ class History:
     # -- extractions that are due
 
     async def due(self) -> Sequence[int]:
-        """Return the sessions whose extraction may run now, oldest first."""
-        ready = select(DueRow.session_id).where(DueRow.not_before <= self._now()).order_by(DueRow.upto)
+        """Return the sessions whose extraction may run now: of each memory only the one that was said first.
+
+        So what was said later is also written later, whichever session it was said in.
+        """
+        first = (
+            select(func.min(DueRow.upto))
+            .join(SessionRow, SessionRow.id == DueRow.session_id)
+            .where(DueRow.not_before < math.inf)
+            .group_by(SessionRow.principal, SessionRow.project)
+        )
+        ready = (
+            select(DueRow.session_id)
+            .where(DueRow.upto.in_(first), DueRow.not_before <= self._now())
+            .order_by(DueRow.upto)
+        )
         async with self._database.read() as session:
             return (await session.scalars(ready)).all()
 
@@ -263,6 +277,18 @@ class History:
             )
             for row in rows
         ]
+
+    async def extracted_between(self, scope: Scope, start: datetime, end: datetime) -> frozenset[int]:
+        """Return the ids of what was said in [start, end) in this scope and extraction has looked at."""
+        extracted = (
+            select(MessageRow.id)
+            .join(SessionRow, MessageRow.session_id == SessionRow.id)
+            .where(SessionRow.principal == scope.principal, SessionRow.project == scope.project)
+            .where(MessageRow.principal == scope.principal, MessageRow.id <= SessionRow.extracted_to)
+            .where(MessageRow.said != "", MessageRow.at >= start.timestamp(), MessageRow.at < end.timestamp())
+        )
+        async with self._database.read() as session:
+            return frozenset((await session.scalars(extracted)).all())
 
     async def latest_conversation(self, scope: Scope) -> str | None:
         """Return where this scope was last talked to, for notices."""

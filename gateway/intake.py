@@ -7,6 +7,7 @@ import structlog
 
 from adapters.base import Adapter, Inbound
 from gateway.access import Access, Verdict
+from gateway.errors import Closing
 from gateway.inbox import Inbox
 from gateway.outbox import Post
 
@@ -23,9 +24,19 @@ class Intake:
         self._access = access
         self._adapters = adapters
         self._stop = stop
+        self._closed = False
+
+    def close(self) -> None:
+        """Take nothing more: the platforms may stay connected for what is still to be delivered."""
+        self._closed = True
 
     async def put(self, inbound: Inbound) -> None:
-        """Store the message, durably, before returning. What is not meant for the bot is not kept at all."""
+        """Store the message, durably, before returning. What is not meant for the bot is not kept at all.
+
+        Raises `Closing` after `close`.
+        """
+        if self._closed:
+            raise Closing
         if not inbound.addressed or await self._inbox.knows(inbound):
             return
         inbound = _storable(inbound)

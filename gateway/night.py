@@ -22,7 +22,7 @@ from gateway.notices import Notices
 from gateway.scopes import Scopes
 from gateway.settings import Settings
 from gateway.team_states import DatabaseSyncStates
-from memory.dailylog import Distil, close_day
+from memory.dailylog import Distil, close_day, day_bounds
 from memory.dream import Dream, DreamOutcome, DreamResult, Gate
 from memory.notes import Notes
 from memory.ports import Clock, Leases
@@ -65,8 +65,10 @@ async def open_night(
     store = TeamStore(database.engine, clock=clock, limits=Limits())
     own_token = secrets.token_urlsafe(32)
     repos = frozenset(project.repo or name for name, project in settings.projects.items())
-    team_routes = routes(store, TokenTable({own_token: Grant(author="gateway", repos=repos)}), Limits())
-    given = settings.memory.team_token
+    grants = {own_token: Grant(author="gateway", repos=repos), **_granted(settings)}
+    team_routes = routes(store, TokenTable(grants), Limits())
+    # Another server's token is unknown to our own store.
+    given = settings.memory.team_token if settings.memory.team_server_url else None
     async with _http(settings, team_routes) as http:
         sync = TeamSync(
             base_url=str(settings.memory.team_server_url or _IN_PROCESS),
@@ -142,8 +144,11 @@ class _Work:
         )
 
     async def close_day(self, context: JobContext) -> str:
-        added = await close_day(context.scope, context.day, history=self._history, notes=self._notes)
-        return f"{added} messages added to the log of {context.day}"
+        scope, day = context.scope, context.day
+        # What extraction has looked at stands in the log in its words, or was not worth a line.
+        logged = await self._history.extracted_between(scope, *day_bounds(scope, day))
+        added = await close_day(scope, day, history=self._history, notes=self._notes, logged=logged)
+        return f"{added} messages added to the log of {day}"
 
     async def distil(self, context: JobContext) -> str:
         return _told(await self._distil(context.scope))
@@ -170,6 +175,14 @@ def _told(result: DreamResult) -> str:
         raise JobFailed(f"{result.outcome.value}: {result.reason}")
     touched = f"{len(result.touched)} files changed" if result.touched else ""
     return "; ".join(part for part in (result.outcome.value, touched, result.reason) if part)
+
+
+def _granted(settings: Settings) -> dict[str, Grant]:
+    """Return what the operator has given to other gateways, by token."""
+    return {
+        grant.token.get_secret_value(): Grant(author=name, repos=frozenset(grant.repos))
+        for name, grant in settings.memory.team_grants.items()
+    }
 
 
 def _constant(token: str) -> Callable[[], Awaitable[str]]:

@@ -43,6 +43,10 @@ class Scopes:
         )
 
     async def active(self) -> Sequence[Scope]:
+        """Return every known scope whose memory is on; see `scheduler.finders.Scopes`."""
+        return [scope for scope in await self.known() if scope.enabled]
+
+    async def known(self) -> Sequence[Scope]:
         """Return every scope that has ever had a session, each once."""
         latest = select(func.max(SessionRow.id)).group_by(SessionRow.principal, SessionRow.project)
         rows = select(SessionRow.principal, SessionRow.conversation).where(SessionRow.id.in_(latest))

@@ -22,6 +22,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -264,6 +265,10 @@ def _read(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
+    except NotADirectoryError as error:
+        raise StartRefused(
+            f"{file.parent} is not a folder. Set REVERIE_HOME (or REVERIE_MANAGED_DIR) to one, or move the file away."
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise StartRefused(f"{file} is not valid TOML: {error}. Mend that line, or move the file away.") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -272,9 +277,14 @@ def _read(file: Path) -> dict[str, Any]:
         ) from error
 
 
+_UNKNOWN = "there is no such setting (misspelt, or in the wrong section?)"
+
+
+def _told(fault: ErrorDetails) -> str:
+    return _UNKNOWN if fault["type"] == "extra_forbidden" else fault["msg"].removeprefix("Value error, ")
+
+
 def _explain(error: ValidationError) -> str:
-    faults = "; ".join(
-        f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg'].removeprefix('Value error, ')}"
-        for fault in error.errors(include_input=False, include_url=False)
-    )
+    found = error.errors(include_input=False, include_url=False)
+    faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {_told(fault)}" for fault in found)
     return f"The settings don't fit: {faults}. Mend them in reverie.toml or in the variables REVERIE_<SECTION>__<KEY>."

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -18,6 +19,7 @@ from memory.paths import readable_path
 from memory.rank import Ranking
 from memory.scope import Scope
 from scheduler.errors import UnknownJob
+from scheduler.runs import Outcome
 
 Result = TypeVar("Result")
 
@@ -81,7 +83,7 @@ def _set_allowed(what: str, *, allowed: bool) -> None:
         who, where = Account.parse(what), Address.parse(what)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    # Platforms tell people from shared chats by the id: Telegram's groups are negative, Slack's people begin with U or W.
+    # Platforms tell people from shared chats by the id: Telegram's groups are negative, Slack's people begin with U, W.
     person = who.user.isdecimal() if who.platform == "telegram" else who.user.startswith(("U", "W"))
     if person:
         _with_core(lambda core: core.access.allow_account(who, allowed=allowed))
@@ -105,7 +107,7 @@ def memory_list(*, principal: str | None, project: str, as_json: bool) -> None:
         if principal is None:
             return [
                 {"principal": scope.principal, "project": scope.project, "folder": str(scope.memory_dir)}
-                for scope in await core.scopes.active()
+                for scope in await core.scopes.known()
             ]
         headers = await core.scanner.scan(await _scope(core.scopes, principal, project))
         return [{"note": each.name, "type": each.type or "", "description": each.description} for each in headers]
@@ -149,7 +151,7 @@ def memory_search(*, query: str, principal: str, project: str, as_json: bool) ->
 
 
 async def _scope(scopes: Scopes, principal: str, project: str) -> Scope:
-    for scope in await scopes.active():
+    for scope in await scopes.known():
         if (scope.principal, scope.project) == (principal, project):
             return scope
     raise StartRefused(f"There is no memory of {principal!r} in project {project!r}. `reverie memory list` names them.")
@@ -184,7 +186,7 @@ def jobs_list(*, as_json: bool) -> None:
 @jobs.command("run")
 @click.argument("name")
 def jobs_run(name: str) -> None:
-    """Run one job now, for every scope, whatever the time."""
+    """Run one job now, for every scope, whatever the time. Exit code 1 if it failed for one of them."""
     try:
         ran = _with_core(lambda core: core.night.clock.run_now(name))
     except UnknownJob as error:
@@ -193,6 +195,8 @@ def jobs_run(name: str) -> None:
         click.echo(f"{name} {each.scope or '-'}: {each.outcome.value}: {each.detail}")
     if not ran:
         click.echo(f"{name}: nothing to do")
+    if any(each.outcome is Outcome.FAILED for each in ran):
+        sys.exit(1)
 
 
 def _print(rows: list[dict[str, str]], *, as_json: bool) -> None:

@@ -17,6 +17,7 @@ from gateway.llm.standin.server import ModelStandin
 _TELEGRAM_TOKEN = "4200000000:stand-in"  # noqa: S105 - opens nothing
 _SLACK_TOKEN = "xoxb-stand-in"  # noqa: S105
 _SLACK_APP_TOKEN = "xapp-stand-in"  # noqa: S105
+_MODEL_PACE = 0.01  # seconds between pieces of an answer, so that one can be seen growing, and stopped
 _PORT = click.IntRange(0, 65535)
 
 
@@ -46,7 +47,11 @@ async def serve(ports: Mapping[str, int], *, say: Callable[[str], None], stop: a
     slack.person(id="U1", name="ada", real_name="Ada")
     slack.channel(id="C1", name="general", members=["U1"])
     dm = slack.dm("U1").id
-    apps = {"Telegram": TelegramStandin(_TELEGRAM_TOKEN).app, "Slack": slack.app, "the model": ModelStandin().app}
+    apps = {
+        "Telegram": TelegramStandin(_TELEGRAM_TOKEN).app,
+        "Slack": slack.app,
+        "the model": ModelStandin(chunk_delay=_MODEL_PACE).app,
+    }
     async with AsyncExitStack() as stack:
         bases = {name: await _open(stack, name, app, ports[name]) for name, app in apps.items()}
         say(_told(telegram=bases["Telegram"], slack=bases["Slack"], model=bases["the model"], dm=dm))

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import date, datetime
 
 from adapters.base import Adapter
 from gateway.agent import loop
 from gateway.agent.events import Finished
-from gateway.agent.prompt import clean_name, identity, scope_now, system_blocks, user_content
+from gateway.agent.prompt import clean_name, fits, identity, scope_now, system_blocks, user_content
 from gateway.commands.table import Commands
 from gateway.db.engine import Database
 from gateway.history import History, Line, Session, Turned
@@ -47,7 +48,7 @@ class _Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class Turns:
-    """Runs turns. Raises `ModelFault` if the model gave no answer, `ClaimLost` if another worker has the message now."""
+    """Runs turns. Raises `ModelFault` if the model gave no answer, `ClaimLost` if another worker has the message."""
 
     settings: Settings
     database: Database
@@ -101,8 +102,7 @@ class Turns:
     async def _prepare(self, claim: Claim, scope: Scope) -> _Prepared:
         now = self.clock()
         local = scope_now(scope, now)
-        session = await self.history.open_session(scope, str(claim.inbound.address))
-        session = session or await self._start(claim, scope, local)
+        session = await self._open(claim, scope) or await self._start(claim, scope, local)
         recalled = await self.recall(scope, claim.inbound.text, shown=session.shown)
         notes = [_date(session, local), f"Sent at {local:%H:%M}.", tail_note(await self._changed(scope, session))]
         line = Line(
@@ -118,6 +118,15 @@ class Turns:
             today=local.date().isoformat(),
             told_notes_at=now.timestamp(),
         )
+
+    async def _open(self, claim: Claim, scope: Scope) -> Session | None:
+        conversation = str(claim.inbound.address)
+        session = await self.history.open_session(scope, conversation)
+        if session is None or fits(session.system, scope, self.settings.memory):
+            return session
+        async with self.database.write() as transaction:
+            await self.history.end_session(transaction, conversation)
+        return None
 
     async def _start(self, claim: Claim, scope: Scope, local: datetime) -> Session:
         if scope.enabled:
@@ -143,10 +152,11 @@ class Turns:
             tools=list(DEFINITIONS),
             messages=[*prepared.session.messages, message],
         )
-        async for event in loop.run(self.model, request, toolbox, max_rounds=model.max_tool_rounds):
-            if isinstance(event, Finished):
-                return event
-            await reply.show(event)
+        async with aclosing(loop.run(self.model, request, toolbox, max_rounds=model.max_tool_rounds)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    return event
+                await reply.show(event)
         raise AssertionError("the loop ends with Finished")
 
     async def _commit(self, claim: Claim, prepared: _Prepared, toolbox: Toolbox, finished: Finished) -> None:
@@ -194,7 +204,9 @@ def _stopped(text: str) -> Finished:
 
 
 def _rights(scope: Scope, settings: Settings) -> Rights:
-    return Rights(read=scope.readable, write=writable(scope, settings.memory) if scope.enabled else ())
+    if not scope.enabled:
+        return Rights(read=tuple(root for root in scope.readable if root != scope.memory_dir), write=())
+    return Rights(read=scope.readable, write=writable(scope, settings.memory))
 
 
 def _date(session: Session, local: datetime) -> str:

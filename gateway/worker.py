@@ -21,7 +21,7 @@ _BEAT_SECONDS = 3.0  # how often a lease is renewed, and a /stop from another pr
 _FIRST_WAIT = 2.0
 _LONGEST_WAIT = 60.0
 _FAULTS_ALLOWED = 3  # attempts at a message that fails for a reason of ours
-_CRASHES_ALLOWED = 10  # attempts after which a message is taken for the cause that the process dies
+_CRASHES_ALLOWED = 20  # attempts after which a message is taken for the cause that the process dies
 _GIVEN_UP = "Something went wrong on my side and I could not answer this. The operator finds the cause in my log."
 
 
@@ -115,8 +115,7 @@ class Worker:
         finally:
             beating.cancel()
             running.task.cancel()
-            with suppress(asyncio.CancelledError):
-                await beating
+            await asyncio.wait({beating, running.task})  # a turn is over when it has put down what it held
 
     async def _keep(self, claim: Claim, running: "_Running") -> None:
         while True:

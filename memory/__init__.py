@@ -1,1 +1,1 @@
-"""Memory as plain Markdown: one folder per principal, `MEMORY.md` as its index. Imports nothing of the other packages."""
+"""Memory as plain Markdown: one folder per principal, `MEMORY.md` as its index; imports none of the others."""

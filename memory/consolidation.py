@@ -142,7 +142,7 @@ class Consolidation:
         if stray:
             return Ending.REFUSED, f"it wrote {len(stray)} files that are not its to write"
         total, share = len(_facts(scope, before.files)), self._settings.dream_max_removed
-        if len(gone) > share * total:
+        if len(gone) > max(1, share * total):  # a single contradicted fact may go from the smallest memory
             return Ending.REFUSED, f"it would have removed {len(gone)} of {total} facts"
         return Ending.CHANGED, ""
 

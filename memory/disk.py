@@ -22,10 +22,11 @@ _LEFT_BEHIND = re.compile(r"\.[0-9a-f]{16}\.tmp\Z")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
-    """The bytes of a file and when they were written."""
+    """The bytes of a file, when they were written, and whether its owner may change them."""
 
     data: bytes
     mtime_ns: int
+    read_only: bool
 
 
 class Folder:
@@ -68,7 +69,11 @@ class Folder:
             os.close(handle)
             raise PathRefused("this is not a plain file")
         with os.fdopen(handle, "rb") as stream:
-            return Stored(data=stream.read(limit + 1), mtime_ns=facts.st_mtime_ns)
+            return Stored(
+                data=stream.read(limit + 1),
+                mtime_ns=facts.st_mtime_ns,
+                read_only=not facts.st_mode & stat.S_IWUSR,
+            )
 
     def replace(self, name: str, data: bytes) -> int:
         """Put `data` in the place of `name`, all or nothing, durable on return; returns its mtime in ns."""

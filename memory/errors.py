@@ -1,11 +1,11 @@
 """What can go wrong in memory.
 
-    MemoryFault
-    ├── PathRefused        a path leaves its directory, follows a link, or has a name that is not allowed
-    ├── WriteRefused       the write is not allowed here: rights, a secret, a file that would shrink without a reason
-    ├── Conflict           the file is not what the writer read (carries the hash that is there now)
-    ├── LeaseLost          the writer's lease on the directory has run out and was taken by another
-    └── SideCallFailed     a side query, fork or run gave no usable answer
+MemoryFault
+├── PathRefused        a path leaves its directory, follows a link, or has a name that is not allowed
+├── WriteRefused       the write is not allowed here: rights, a secret, a file that would shrink without a reason
+├── Conflict           the file is not what the writer read (carries the hash that is there now)
+├── LeaseLost          the writer's lease on the directory has run out and was taken by another
+└── SideCallFailed     a side query, fork or run gave no usable answer
 """
 
 

@@ -13,11 +13,11 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Protocol
-from zoneinfo import ZoneInfo
 
 import structlog
 from anyio import to_thread
 
+from memory.dailylog import log_path
 from memory.index import INDEX
 from memory.metadata import parse
 from memory.ports import Clock, Fork, Outcome, Rights, RunReport
@@ -116,12 +116,6 @@ def _keep(reason: str) -> Decision:
     return Decision(verdict=Verdict.SKIP_KEEP_CURSOR, reason=reason)
 
 
-def day_log(scope: Scope, now: datetime) -> Path:
-    """Return the file of the day that `now` falls on in the scope's time zone; it need not exist."""
-    today = now.astimezone(ZoneInfo(scope.timezone)).date()
-    return scope.memory_dir / LOGS / f"{today:%Y}" / f"{today:%m}" / f"{today.isoformat()}.md"
-
-
 def rights(scope: Scope, settings: MemorySettings, *, now: datetime) -> Rights:
     """Return what a run may do: read A and T, write A, and T only where it is listed as well.
 
@@ -130,7 +124,7 @@ def rights(scope: Scope, settings: MemorySettings, *, now: datetime) -> Rights:
     """
     team = () if scope.team_dir is None else (scope.team_dir,)
     if scope.mode is Mode.LOG:
-        return Rights(read=(scope.memory_dir, *team), write=(), append_only=day_log(scope, now))
+        return Rights(read=(scope.memory_dir, *team), write=(), append_only=log_path(scope, now))
     return Rights(read=(scope.memory_dir, *team), write=writable(scope, settings))
 
 
@@ -172,7 +166,7 @@ def _task(scope: Scope, pending: Pending, settings: MemorySettings) -> str:
 def _where(scope: Scope, settings: MemorySettings, now: datetime) -> str:
     lines = [f"Memory directory: {scope.memory_dir}"]
     if scope.mode is Mode.LOG:
-        lines.append(f"Day log: {day_log(scope, now)}")
+        lines.append(f"Day log: {log_path(scope, now)}")
         lines.append("Only `append` to the day log; change nothing else and nothing that is in it.")
     elif scope.team_dir is not None:
         lines.append(f"Team directory: {scope.team_dir}")

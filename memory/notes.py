@@ -206,6 +206,8 @@ class Notes:
         stored = await anyio.to_thread.run_sync(self._load, real, _write_root(scope, real))
         if stored is None:
             return None
+        if stored.read_only:  # replacing a file asks for no right on it, so that this is for us to respect
+            raise WriteRefused("the file is read-only: it is kept as it is")
         try:
             return self._note(real, stored.data.decode("utf-8-sig"), stored.mtime_ns)
         except UnicodeDecodeError:

@@ -67,10 +67,14 @@ class Rights:
 
 
 class Progress(Protocol):
-    """Told after each model turn of a run."""
+    """Told after each tool of a run, at once, and before a cancelled run ends: what it wrote is never unknown."""
 
     async def __call__(self, *, turn: int, text: str, tools: int, written: Sequence[Path]) -> None:
-        """Note how far the run is."""
+        """Note how far the run is.
+
+        `turn` counts model turns from 1, `tools` the tools so far, `text` is the model's latest. `written` holds all
+        files of the run so far, as in `RunReport`, and a file whose write was cut off and may have been done.
+        """
 
 
 class Fork(Protocol):
@@ -84,7 +88,14 @@ class Run(Protocol):
     """A fresh run of the agent with the same tools and a prompt of its own."""
 
     async def __call__(
-        self, scope: Scope, *, purpose: str, system: str, prompt: str, rights: Rights, max_turns: int,
+        self,
+        scope: Scope,
+        *,
+        purpose: str,
+        system: str,
+        prompt: str,
+        rights: Rights,
+        max_turns: int,
         progress: Progress | None = None,
     ) -> RunReport:
         """Run to the end; never raises for a model error: the report says FAILED."""

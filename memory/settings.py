@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from memory.scope import Mode
 
@@ -14,6 +14,15 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 _TRUTHY = frozenset({"1", "true", "yes", "on"})
 _FALSY = frozenset({"0", "false", "no", "off"})
+
+
+class TeamGrant(BaseModel):
+    """A token that the operator gives out, at least 16 characters, and the repos that it opens."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    token: SecretStr = Field(min_length=16)
+    repos: tuple[str, ...] = Field(min_length=1)
 
 
 class MemorySettings(BaseModel):
@@ -70,6 +79,8 @@ class MemorySettings(BaseModel):
     team_server_url: str | None = Field(default=None, pattern="^https?://")
     """The server of team memory; None: this gateway's own store."""
     team_token: SecretStr | None = None
+    team_grants: dict[str, TeamGrant] = Field(default_factory=dict)
+    """Other gateways that may use this one's team memory, by the name that their writes are signed with."""
     team_timeout: float = Field(default=30.0, gt=0)
     team_pull_minutes: float = Field(default=15.0, gt=0)
     team_push_delay: float = Field(default=2.0, ge=0)
@@ -81,6 +92,13 @@ class MemorySettings(BaseModel):
     write_max_bytes: int = Field(default=1024 * 1024, ge=1024)
     lease_seconds: float = Field(default=30.0, gt=0)
     lease_wait: float = Field(default=20.0, ge=0)
+
+    @model_validator(mode="after")
+    def _a_token_for_each(self) -> Self:
+        tokens = [grant.token.get_secret_value() for grant in self.team_grants.values()]
+        if len(set(tokens)) < len(tokens):
+            raise ValueError("team_grants: two gateways have the same token; give each its own")
+        return self
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

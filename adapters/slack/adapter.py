@@ -1,5 +1,6 @@
 """Slack as one of Reverie's platforms, on slack-bolt's AsyncApp and slack-sdk."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from adapters.base import Account, Address, Capabilities, Health, Identity, Inbox, Live, Outbound
-from adapters.errors import Misconfigured
+from adapters.errors import Misconfigured, Transient
 from adapters.slack.connection import Socket, open_socket
 from adapters.slack.errors import reading
 from adapters.slack.identity import identify
@@ -65,6 +66,7 @@ class SlackAdapter:
         self._status = Status(self._client)
         self._bot: Bot | None = None
         self._intake = Intake()
+        self._in_order = asyncio.Lock()  # lets tasks through in the order in which they came
         self._socket: Socket | None = None
         self._last_event_at: datetime | None = None
 
@@ -121,10 +123,12 @@ class SlackAdapter:
 
     async def deliver(self, post: Outbound) -> str:
         """Post or edit one part and return its ts."""
+        self._check_connected()
         return await self._posts.deliver(post)
 
     async def find(self, post: Outbound, *, since: datetime) -> str | None:
         """Look through the thread, or the channel, for a message of ours with the key of the post."""
+        self._check_connected()
         return await self._posts.find(post, bot=self._known_bot(), since=since)
 
     async def working(self, address: Address, *, status: str) -> None:
@@ -137,6 +141,7 @@ class SlackAdapter:
 
     async def open_live(self, address: Address, *, key: str, reply_to: str, recipient: Account) -> Live:
         """Post the message that will show the answer: a stream in a thread, else one that is edited."""
+        self._check_connected()
         return await self._live.open(address, key=key, recipient=recipient)
 
     def health(self) -> Health:
@@ -146,6 +151,10 @@ class SlackAdapter:
         if self._socket is not None:
             return self._socket.health(last_event_at=self._last_event_at)
         return Health(ok=True, detail="Slack calls /slack/events", last_event_at=self._last_event_at)
+
+    def _check_connected(self) -> None:
+        if self._client.session is None or self._bot is None:
+            raise Transient("Slack is not connected")
 
     # --- in ---
 
@@ -187,10 +196,12 @@ class SlackAdapter:
             return
         if not is_message(event, bot=bot):
             return
-        names = await self._people.names(people_in(event, bot=bot), within=self._pace.name_within)
-        inbound = read_event(event, bot=bot, names=names)
-        if inbound is not None:
-            await self._intake.put(inbound)
+        # Names are looked up side by side, but what came first is stored first: its order is the conversation's.
+        naming = asyncio.ensure_future(self._people.names(people_in(event, bot=bot), within=self._pace.name_within))
+        async with self._in_order:
+            inbound = read_event(event, bot=bot, names=await naming)
+            if inbound is not None:
+                await self._intake.put(inbound)
 
     async def _on_command(self, ack: AsyncAck, command: dict[str, Any]) -> None:
         self._last_event_at = self._now()

@@ -108,7 +108,7 @@ BY_LOWER_NAME: Mapping[str, str] = {name.lower(): name for name in METHODS}
 """The API takes method names in any case."""
 
 
-class Refused(Exception):  # noqa: N818 - the API's own word for it is "not ok"
+class Refused(Exception):
     """The API answers `ok: false`; carries what stands in the answer."""
 
     def __init__(self, status: int, description: str, **parameters: int) -> None:

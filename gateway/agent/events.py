@@ -22,8 +22,16 @@ class ToolStarted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ToolEnded:
+    """A tool has run, well or not; `turn` is the request that asked for it, from 1."""
+
+    name: str
+    turn: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Finished:
-    """The run is over. `lines` are the messages to store;"""
+    """The run is over. `lines` are the messages to store, `turns` the requests that it took."""
 
     outcome: Outcome
     text: str
@@ -33,4 +41,4 @@ class Finished:
     used_tools: tuple[str, ...] = field(default=())
 
 
-Event = TextSoFar | ToolStarted | Finished
+Event = TextSoFar | ToolStarted | ToolEnded | Finished

@@ -1,14 +1,17 @@
 """The model as memory asks for it: side queries, forks of a session, fresh runs (`memory.ports.Ask`, `Fork`, `Run`)."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import anyio
 import structlog
 
 from gateway.agent import loop
-from gateway.agent.events import Finished, TextSoFar, ToolStarted
+from gateway.agent.events import Finished, TextSoFar, ToolEnded, ToolStarted
 from gateway.errors import ModelFault
 from gateway.history import Session
 from gateway.llm.client import Model, Request, Tokens
@@ -113,21 +116,26 @@ class Runs:
             tools=list(DEFINITIONS),
             messages=[*before, {"role": "user", "content": _text(prompt)}],
         )
-        finished: Finished | None = None
         meter = _Meter(progress, toolbox)
         try:
-            async for event in loop.run(self._model, request, toolbox, max_rounds=max_turns):
-                match event:
-                    case Finished():
-                        finished = event
-                    case _:
-                        await meter.note(event)
+            finished = await self._to_the_end(request, toolbox, meter, max_turns=max_turns)
         except ModelFault as error:
             log.warning("run_failed", purpose=purpose, error=error)
             return _report(Outcome.FAILED, "", 0, Tokens(), toolbox.written)
-        assert finished is not None
+        except asyncio.CancelledError:
+            with anyio.CancelScope(shield=True):
+                await meter.tell()
+            raise
         await self._record(scope, purpose, self._settings.chat, finished.tokens)
         return _report(finished.outcome, finished.text, finished.turns, finished.tokens, toolbox.written)
+
+    async def _to_the_end(self, request: Request, toolbox: Toolbox, meter: "_Meter", *, max_turns: int) -> Finished:
+        async with aclosing(loop.run(self._model, request, toolbox, max_rounds=max_turns)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    return event
+                await meter.note(event)
+        raise AssertionError("the loop ends with Finished")
 
     async def _record(self, scope: Scope, purpose: str, model: str, tokens: Tokens) -> None:
         await self._usage.record(principal=scope.principal, purpose=purpose, model=model, tokens=tokens)
@@ -155,7 +163,7 @@ class SessionFork:
 
 
 class _Meter:
-    """Tells progress once per model turn that used tools."""
+    """Tells progress after each tool."""
 
     def __init__(self, progress: Progress | None, toolbox: Toolbox) -> None:
         self._progress = progress
@@ -164,12 +172,15 @@ class _Meter:
         self._tools = 0
         self._text = ""
 
-    async def note(self, event: TextSoFar | ToolStarted) -> None:
-        if isinstance(event, TextSoFar):
-            self._text = event.text
-            return
-        self._tools += 1
-        self._turn += 1
+    async def note(self, event: TextSoFar | ToolStarted | ToolEnded) -> None:
+        match event:
+            case TextSoFar(text=text):
+                self._text = text
+            case ToolEnded(turn=turn):
+                self._turn, self._tools = turn, self._tools + 1
+                await self.tell()
+
+    async def tell(self) -> None:
         if self._progress is not None:
             await self._progress(turn=self._turn, text=self._text, tools=self._tools, written=self._toolbox.written)
 

@@ -1,43 +1,59 @@
 """The agent loop: stream the model, run the tools it asks for, until it answers."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
-from gateway.agent.events import Event, Finished, TextSoFar, ToolStarted
+from gateway.agent.events import Event, Finished, TextSoFar, ToolEnded, ToolStarted
 from gateway.agent.prompt import with_breakpoints
+from gateway.errors import ModelRefused
 from gateway.history import Line
 from gateway.llm.client import Model, Reply, Request, Tokens
 from gateway.tools.toolbox import Toolbox
 from memory.ports import Outcome
+from memory.prompt import fenced
+from memory.prompt_sections import REMINDER_TAG
 
 EMPTY_ANSWER = "(The model gave an empty answer.)"
 _CAPPED = "(I stopped here: this took more steps than I may take for one message.)"
+_TOO_LONG = "(I stopped here: the answer has reached the length that I may give it.)"
+_GO_ON = fenced("Your answer was paused. Go on where it ends.", REMINDER_TAG)
+_OUT_OF_ROOM = ("max_tokens", "model_context_window_exceeded")
 
 
-async def run(model: Model, request: Request, toolbox: Toolbox, *, max_rounds: int) -> AsyncIterator[Event]:
-    """Run to the answer, or to `max_rounds` requests; yields `Finished` last. Raises `ModelFault` if a request fails."""
+async def run(model: Model, request: Request, toolbox: Toolbox, *, max_rounds: int) -> AsyncGenerator[Event, None]:
+    """Run to the answer, or to `max_rounds` requests; yields `Finished` last. Raises `ModelFault` if a request fails.
+
+    An answer that was cut off by a token limit counts as `TURN_CAP` and says so; one that the model declines to give
+    is a `ModelRefused`, and nothing of it is kept. Whoever stops listening early closes this generator.
+    """
     transcript = _Transcript(request)
     for turn in range(1, max_rounds + 1):
         reply: Reply | None = None
         piece = ""
-        async for event in model.stream(transcript.request()):
-            if isinstance(event, Reply):
-                reply = event
-            else:
-                piece += event
-                yield TextSoFar(text=transcript.text_with(piece))
+        async with aclosing(model.stream(transcript.request())) as stream:
+            async for event in stream:
+                if isinstance(event, Reply):
+                    reply = event
+                else:
+                    piece += event
+                    yield TextSoFar(text=transcript.text_with(piece))
         assert reply is not None
+        if reply.stop_reason == "refusal":
+            raise ModelRefused("the model declines to answer it")
         calls = reply.tool_calls if reply.stop_reason == "tool_use" else []
         transcript.answered(reply, keep_tools=bool(calls))
-        if not calls:
-            if reply.stop_reason == "pause_turn":
-                continue
-            yield transcript.finished(Outcome.COMPLETED, turns=turn)
+        if reply.stop_reason == "pause_turn":
+            transcript.paused()
+        elif not calls:
+            outcome = Outcome.TURN_CAP if reply.stop_reason in _OUT_OF_ROOM else Outcome.COMPLETED
+            yield transcript.finished(outcome, turns=turn)
             return
         results = []
         for call in calls:
             yield ToolStarted(name=call["name"])
             results.append(await _result(toolbox, call))
+            yield ToolEnded(name=call["name"], turn=turn)
         transcript.ran(results, [call["name"] for call in calls])
     yield transcript.capped(turns=max_rounds)
 
@@ -78,16 +94,23 @@ class _Transcript:
     def answered(self, reply: Reply, *, keep_tools: bool) -> None:
         # A tool call that was cut off by the token limit can't be run, and must not stand there without its result.
         content = [block for block in reply.content if keep_tools or block["type"] != "tool_use"]
-        if not any(block["type"] in ("text", "tool_use") for block in content):
-            content = [*content, {"type": "text", "text": EMPTY_ANSWER}]
+        if reply.stop_reason in _OUT_OF_ROOM:
+            content.append({"type": "text", "text": f"\n\n{_TOO_LONG}" if reply.text else _TOO_LONG})
+        elif not any(block["type"] in ("text", "tool_use") for block in content):
+            content.append({"type": "text", "text": EMPTY_ANSWER})
         said = "".join(block["text"] for block in content if block["type"] == "text")
         self._lines.append(Line(role="assistant", content=content, said=said))
         if said:
             self._texts.append(said)
         self._tokens += reply.tokens
 
+    def paused(self) -> None:
+        # No model of today takes a request that ends with its own unfinished answer.
+        self._lines.append(Line(role="user", content=[{"type": "text", "text": _GO_ON}]))
+
     def ran(self, results: list[dict[str, Any]], names: list[str]) -> None:
-        self._lines.append(Line(role="user", content=results))
+        if results:
+            self._lines.append(Line(role="user", content=results))
         self._used.update(dict.fromkeys(names))
 
     def capped(self, *, turns: int) -> Finished:

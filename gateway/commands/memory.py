@@ -53,8 +53,11 @@ class MemoryCommands:
     async def _show(self, asked: Asked, name: str) -> Reply:
         for candidate in (name, f"{name}.md"):
             try:
-                note = await self.notes.read(asked.scope, readable_path(asked.scope, candidate))
+                path = readable_path(asked.scope, candidate)
+                note = await self.notes.read(asked.scope, path)
             except MemoryFault:
+                continue
+            if not path.is_relative_to(asked.scope.memory_dir):  # a project's own files are no memory
                 continue
             return Reply(text=f"**{candidate}**\n\n````markdown\n{note.text[:_SHOWN]}\n````")
         return Reply(text=f"I have no note `{name}` here. `/memory` lists them.")

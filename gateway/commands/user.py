@@ -48,7 +48,10 @@ class UserCommands:
         """List the commands and how to reach the bot here."""
         menu = "\n".join(f"- `/{name}` {summary}" for name, summary in MENU)
         if asked.scope.shared:
-            how = "Mention me or reply to me and I answer. I remember for this chat, apart from your private chat with me."
+            how = (
+                "Mention me or reply to me and I answer. "
+                "I remember for this chat, apart from your private chat with me."
+            )
         else:
             how = "Write to me as you would to a person. What you tell me here stays between us."
         return Reply(

@@ -10,15 +10,15 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
-from sqlalchemy import Connection, event, func, inspect, select, text
+from sqlalchemy import Connection, func, inspect, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
+from gateway.db.sqlite import sqlite_engine
 from gateway.errors import StartRefused
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_BUSY_SECONDS = 30.0  # how long a SQLite writer waits for one in another process, such as `reverie access`
 _MIGRATION_LOCK = 0x52455645524945  # "REVERIE": PostgreSQL's number for the lock under which one replica migrates
 
 
@@ -71,33 +71,13 @@ def connect(url: str) -> Database:
 
 
 def _engine(url: URL) -> AsyncEngine:
-    # Errors must not quote what people wrote: they go to the log.
     if url.drivername == "sqlite+aiosqlite" and url.database and url.database != ":memory:":
-        engine = create_async_engine(url, hide_parameters=True, connect_args={"timeout": _BUSY_SECONDS})
-        _tune_sqlite(engine)
-        return engine
+        return sqlite_engine(url)
     if url.drivername == "postgresql+asyncpg":
         return create_async_engine(url, hide_parameters=True, pool_size=10, max_overflow=20, pool_pre_ping=True)
     if url.drivername == "sqlite+aiosqlite":
         raise StartRefused(f"DATABASE_URL names no file: a database in memory would forget everything. {_FORMS}")
     raise StartRefused(f"DATABASE_URL starts with {url.drivername}://, which Reverie can't use. {_FORMS}")
-
-
-def _tune_sqlite(engine: AsyncEngine) -> None:
-    @event.listens_for(engine.sync_engine, "connect")
-    def _pragmas(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # transactions are ours: the driver would begin them too late
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode = WAL")
-        cursor.execute("PRAGMA synchronous = FULL")  # what was acknowledged to a platform survives a power cut
-        cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.close()
-
-    @event.listens_for(engine.sync_engine, "begin")
-    def _begin(connection: Connection) -> None:
-        # A writer that begins as a reader can find itself behind another process's and fail; so it says so at once.
-        reading = connection.get_execution_options().get("reading", False)
-        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
 async def migrate(database: Database) -> None:

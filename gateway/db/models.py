@@ -27,8 +27,8 @@ _NAMES = {
 }
 
 
-# What these indexes say and what the queries ask must be the same words, or the database reads the whole history.
 def _partial(name: str, *columns: str, where: str, unique: bool = False, sqlite_where: str = "") -> Index:
+    # The condition must stand in the queries in the same words, or they read the whole history.
     conditions = {"sqlite_where": text(sqlite_where or where), "postgresql_where": text(where)}
     return Index(name, *columns, unique=unique, **conditions)  # type: ignore[arg-type]  # options of dialects
 

@@ -1,7 +1,7 @@
 """The one model client: the anthropic SDK, its faults translated once."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,8 @@ _KEPT = {
     "thinking": ("type", "thinking", "signature"),
     "redacted_thinking": ("type", "data"),
 }
+# Errors that the same request meets again.
+_FOR_GOOD = ("invalid_request_error", "request_too_large")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +44,7 @@ class Tokens:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """One request to the Messages API: `system`, `tools` and `messages` are the cached prefix, in this order on the wire."""
+    """One request to the Messages API. `tools`, `system` and `messages`, in this order, are the cached prefix."""
 
     model: str
     max_tokens: int
@@ -86,12 +88,12 @@ class Reply:
 
 
 class Model:
-    """Asks the model. Every fault is a `ModelUnavailable` or a `ModelRefused`; nothing half-streamed counts as an answer."""
+    """Asks the model. Every fault is a `ModelUnavailable` or a `ModelRefused`; half a stream counts as no answer."""
 
     def __init__(self, client: AsyncAnthropic) -> None:
         self._client = client
 
-    async def stream(self, request: Request) -> AsyncIterator[str | Reply]:
+    async def stream(self, request: Request) -> AsyncGenerator[str | Reply, None]:
         """Yield pieces of text as they come, and the finished reply last."""
         with _translated():
             async with self._client.messages.stream(**request.parameters()) as stream:
@@ -165,6 +167,9 @@ def _translated():  # type: ignore[no-untyped-def]  # a generator, wrapped
 
 def _status(error: anthropic.APIStatusError) -> ModelUnavailable | ModelRefused:
     reason = _reason(error)
+    if error.status_code == 200:  # the stream had begun when the server told of an error in it
+        broken = f"the model's answer broke off ({reason})"
+        return ModelRefused(broken) if error.type in _FOR_GOOD else ModelUnavailable(broken)
     if error.status_code in (401, 403):
         return ModelUnavailable(
             f"the model server refuses our key ({reason}); the operator must check ANTHROPIC_API_KEY"
@@ -182,7 +187,8 @@ def _reason(error: anthropic.APIStatusError) -> str:
     body = error.body if isinstance(error.body, dict) else {}
     inner = body.get("error")
     said = inner.get("message") if isinstance(inner, dict) else None
-    return f"{error.status_code}: {said}" if said else str(error.status_code)
+    status = "" if error.status_code == 200 else str(error.status_code)
+    return ": ".join(part for part in (status, str(said or "")) if part) or "no reason given"
 
 
 def _retry_after(error: anthropic.APIStatusError) -> float | None:

@@ -1,4 +1,4 @@
-"""What the model is told of its tools. Part of the cached prefix: the same bytes in every request, whatever the rights."""
+"""What the model is told of its tools: the same bytes in every request, whatever the rights, as the cache needs it."""
 
 from typing import Any
 

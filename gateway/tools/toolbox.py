@@ -9,7 +9,8 @@
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ class Toolbox:
 
     @property
     def written(self) -> tuple[Path, ...]:
-        """The files that were really written or deleted, each once, in order."""
+        """The files that were written or deleted, or whose write was cut off, each once, in order."""
         return tuple(self._written)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -79,64 +80,62 @@ class Toolbox:
             return ToolResult(content=await tool(arguments))
         except (PathRefused, WriteRefused) as error:
             return self._denied(name, str(error))
-        except (MemoryFault, ToolError) as error:
-            return ToolResult(content=getattr(error, "content", str(error)), is_error=True)
-        except KeyError as error:
-            return ToolResult(content=f"{name}: the argument {error} is missing", is_error=True)
-        except (TypeError, ValueError) as error:
-            return ToolResult(content=f"{name}: {error}", is_error=True)
-        except OSError as error:
-            return ToolResult(content=f"{name}: {error.strerror or 'the file system failed'}", is_error=True)
+        except (MemoryFault, ToolError, KeyError, TypeError, ValueError, OSError) as error:
+            return ToolResult(content=_told(name, error), is_error=True)
 
     async def _read(self, given: Mapping[str, Any]) -> Any:
-        path = self._readable(given["file_path"])
+        path = self._readable(_text(given, "file_path"))
         if path.suffix == ".md" and path.is_file():
             self._seen[path] = (await self._notes.read(self._scope, path)).hash
         text = await _apart(beta_read_tool(self._context), dict(given) | {"file_path": str(path)})
         if isinstance(text, str) and path.is_relative_to(self._scope.memory_dir):
             age = age_days(path.stat().st_mtime, self._clock().timestamp())
             text = "\n\n".join(filter(None, (freshness_note(age), text)))
-        return text or "(the file is empty)"
+        return text if not isinstance(text, str) or text.strip() else "(the file is empty)"
 
     async def _write(self, given: Mapping[str, Any]) -> str:
-        path = self._writable(given["file_path"])
-        note = await self._notes.write(self._scope, path, given["content"], expected=self._seen.get(path))
+        path = self._writable(_text(given, "file_path"))
+        with self._noting(path):
+            note = await self._notes.write(self._scope, path, _text(given, "content"), expected=self._seen.get(path))
         return self._done(note, "written")
 
     async def _edit(self, given: Mapping[str, Any]) -> str:
-        path = self._writable(given["file_path"])
-        note = await self._notes.edit(
-            self._scope,
-            path,
-            given["old_string"],
-            given["new_string"],
-            expected=None,
-            replace_all=bool(given.get("replace_all", False)),
-        )
+        path = self._writable(_text(given, "file_path"))
+        with self._noting(path):
+            note = await self._notes.edit(
+                self._scope,
+                path,
+                _text(given, "old_string"),
+                _text(given, "new_string"),
+                expected=None,
+                replace_all=bool(given.get("replace_all", False)),
+            )
         return self._done(note, "edited")
 
     async def _append(self, given: Mapping[str, Any]) -> str:
-        path = self._writable(given["file_path"], appending=True)
-        return self._done(await self._notes.append(self._scope, path, given["content"]), "added to")
+        path = self._writable(_text(given, "file_path"), appending=True)
+        with self._noting(path):
+            note = await self._notes.append(self._scope, path, _text(given, "content"))
+        return self._done(note, "added to")
 
     async def _delete(self, given: Mapping[str, Any]) -> str:
-        path = self._writable(given["file_path"])
-        await self._notes.delete(self._scope, path, expected=self._seen.get(path))
-        self._written[path] = None
+        path = self._writable(_text(given, "file_path"))
+        with self._noting(path):
+            await self._notes.delete(self._scope, path, expected=self._seen.get(path))
         self._seen.pop(path, None)
         return f"{path} is deleted."
 
     async def _glob(self, given: Mapping[str, Any]) -> Any:
-        where = self._readable(given.get("path") or ".")
-        found = await _apart(beta_glob_tool(self._context), {"pattern": given["pattern"], "path": str(where)})
+        where = self._readable(_text({"path": ".", **given}, "path") or ".")
+        found = await _apart(beta_glob_tool(self._context), {"pattern": _text(given, "pattern"), "path": str(where)})
         return "\n".join(line for line in found.splitlines() if self._may_read(line)) or "no matches"
 
     async def _grep(self, given: Mapping[str, Any]) -> str:
-        where = self._readable(given.get("path") or ".")
-        return await search.grep(given["pattern"], where, allowed=self._may_read)
+        where = self._readable(_text({"path": ".", **given}, "path") or ".")
+        return await search.grep(_text(given, "pattern"), where, allowed=self._may_read)
 
     def _readable(self, given: str) -> Path:
-        path = readable_path(self._scope, str(given))
+        path = readable_path(self._scope, given)
         return contained(str(path), base=self._scope.memory_dir, roots=self._rights.read)
 
     def _may_read(self, path: str) -> bool:
@@ -147,7 +146,7 @@ class Toolbox:
         return True
 
     def _writable(self, given: str, *, appending: bool = False) -> Path:
-        path = writable_path(self._scope, str(given))
+        path = writable_path(self._scope, given)
         only = self._rights.append_only
         if only is not None:
             if appending and path == only:
@@ -157,14 +156,43 @@ class Toolbox:
             raise WriteRefused("team memory can't be written from here; say it in a chat of the team")
         return contained(str(path), base=self._scope.memory_dir, roots=self._rights.write)
 
+    @contextmanager
+    def _noting(self, path: Path) -> Iterator[None]:
+        """Note the write of `path` if it succeeds, and if it is cancelled: it may have been done all the same."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._written[path] = None
+            raise
+        self._written[path] = None
+
     def _done(self, note: Note, verb: str) -> str:
         self._seen[note.path] = note.hash
-        self._written[note.path] = None
         return "\n".join([f"{note.path} is {verb}.", *(str(warning) for warning in note.warnings)])
 
     def _denied(self, name: str, reason: str) -> ToolResult:
         log.info("tool_denied", tool=name if name in self._tools else "unknown")
         return ToolResult(content=reason, is_error=True)
+
+
+def _told(name: str, error: Exception) -> Any:
+    match error:
+        case ToolError():
+            return error.content
+        case MemoryFault():
+            return str(error)
+        case KeyError():
+            return f"{name}: the argument {error} is missing"
+        case OSError():
+            return f"{name}: {error.strerror or 'the file system failed'}"
+    return f"{name}: {error}"
+
+
+def _text(given: Mapping[str, Any], argument: str) -> str:
+    value = given[argument]
+    if not isinstance(value, str):
+        raise TypeError(f"the argument {argument!r} must be text")
+    return value
 
 
 async def _apart(tool: Any, arguments: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ _QUESTION = re.compile(
     r"[?？]|^\W*(?:who|what|when|where|which|why|how|can|could|do|does|is|are|tell me|show me)\b",
     re.IGNORECASE,
 )
-_WANTS_LIST = re.compile(r"\buse a tool\b|\blist my notes\b", re.IGNORECASE)
+_WANTS_LIST = re.compile(r"\buse a tool\b|\blist (?:my|your) notes\b", re.IGNORECASE)
 _AGE = re.compile(r"\b(\d+) days? (?:old|ago)\b|\b(today|yesterday)\b|\b(\d+) days\b", re.IGNORECASE)
 _FILE = re.compile(r"[^\s`\"'()<>]+\.md\b")
 _FRONTMATTER = re.compile(r"^---[ \t]*\n.*?\n---[ \t]*\n?", re.DOTALL | re.MULTILINE)
@@ -26,13 +26,13 @@ _FENCE = re.compile(r"</?[a-z-]+>")
 """The tag around what other members of a project wrote."""
 _MAX_QUOTES = 3
 
+UNKNOWN = "I don't know that: nothing I was told fits. (I'm the built-in stand-in: rules, no model.)"
 WHAT_I_AM = (
     "I'm Reverie's **built-in stand-in**: a small server with rules, no model. I don't think, so I can't "
     "help with that. What I can do:\n\n"
     "- **note** what you tell me about yourself or your project (“I prefer short answers”),\n"
     "- **quote** it again when you ask, also in a later session,\n"
-    "- **list my notes**, or give a **long answer** to show how that looks.\n\n"
-    "With an API key set, a real model answers here."
+    "- **list my notes**, or give a **long answer** to show how that looks."
 )
 
 
@@ -61,7 +61,7 @@ def chat(talk: Conversation) -> Answer:
     elif facts:
         parts.append("Noted:\n\n" + "\n".join(f"- “{fact.sentence}”" for fact in facts))
     if _QUESTION.search(asked):
-        parts.append(_from_memory(talk, asked) or WHAT_I_AM)
+        parts.append(_from_memory(talk, asked) or UNKNOWN)
     elif not facts:
         parts.append(
             WHAT_I_AM
@@ -76,7 +76,7 @@ def _from_memory(talk: Conversation, asked: str) -> str:
     """Quote recalled notes that fit the question, else fitting lines of the index; empty if none fits."""
     wanted = stems(asked)
     about_me = bool(ABOUT_ME.search(asked))
-    recalled = [note for block in talk.injected for note in _recalled(block)]
+    recalled = [note for block in (*talk.injected, *talk.injected_before) for note in _recalled(block)]
     fitting = [note for note in recalled if about_me or wanted & stems(f"{note.file} {note.text}")]
     if fitting:
         return "\n\n".join(_quote(note) for note in fitting[:_MAX_QUOTES])

@@ -110,6 +110,11 @@ class Conversation:
         return "\n".join(said.text for said in self.messages[start:end] if said.text)
 
     @property
+    def injected_before(self) -> Sequence[str]:
+        """The blocks that were injected in earlier turns, newest first."""
+        return [block for said in reversed(self.messages[: self.prompt_span[0]]) for block in said.injected]
+
+    @property
     def injected(self) -> Sequence[str]:
         """The blocks that were injected beside what was last asked."""
         start, end = self.prompt_span

@@ -425,6 +425,31 @@ async def test_a_search_that_fails_is_no_absence(slack: SlackStandin, adapter: S
             await adapter.find(post(chat, "k1"), since=datetime.now(UTC))
 
 
+async def test_before_it_is_connected_nothing_is_posted_and_nothing_counts_as_absent(api: str) -> None:
+    adapter, chat = SlackAdapter(settings(api), pace=PACE), Address(platform="slack", workspace="T1", chat="C1")
+    with pytest.raises(Transient, match="not connected"):
+        await adapter.deliver(post(chat, "k1"))
+    with pytest.raises(Transient, match="not connected"):
+        await adapter.find(post(chat, "k1"), since=datetime.now(UTC))
+
+
+class UnevenInbox(Inbox):
+    """Takes longer for the first message."""
+
+    async def put(self, inbound: Inbound) -> None:
+        await anyio.sleep(0.05 if inbound.text == "0" else 0)
+        await super().put(inbound)
+
+
+async def test_messages_are_stored_in_the_order_in_which_they_came(slack: SlackStandin, api: str) -> None:
+    inbox = UnevenInbox()
+    async with SlackAdapter(settings(api), pace=PACE).serve(inbox):
+        dm = slack.dm("U1")
+        for number in range(5):
+            slack.say(dm, "U1", str(number))
+        assert [inbound.text for inbound in await inbox.first(5)] == ["0", "1", "2", "3", "4"]
+
+
 async def test_a_post_where_the_bot_is_no_member_is_for_good(adapter: SlackAdapter) -> None:
     with pytest.raises(Permanent, match="invite"):
         await adapter.deliver(post(Address(platform="slack", workspace="T1", chat="C2"), "k1"))

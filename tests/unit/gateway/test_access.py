@@ -53,8 +53,16 @@ async def test_a_code_runs_out_after_an_hour(access: Access, said: Say, now: Any
     assert await access.approve(code) is None
 
 
-async def test_a_new_code_replaces_the_old_one(access: Access, said: Say) -> None:
-    old, new = await code_of(access, said()), await code_of(access, said())
+async def test_a_code_on_its_way_to_the_operator_outlives_the_strangers_next_message(access: Access, said: Say) -> None:
+    code = await code_of(access, said())
+    assert "still good" in (await access.judge(said())).word
+    assert await access.approve(code) == ANN
+
+
+async def test_a_new_code_replaces_one_that_is_half_over(access: Access, said: Say, now: Any) -> None:
+    old = await code_of(access, said())
+    now.forward(31 * 60)
+    new = await code_of(access, said())
     assert await access.approve(old) is None
     assert await access.approve(new) == ANN
 
@@ -110,7 +118,7 @@ async def test_the_owner_of_an_id_on_one_platform_is_a_stranger_on_another(
     ],
 )
 async def test_the_private_policies(
-    access_with: Callable[..., Access], said: Say, policy: str, allowed: bool, owner_allowed: bool, word: str
+    *, access_with: Callable[..., Access], said: Say, policy: str, allowed: bool, owner_allowed: bool, word: str
 ) -> None:
     access = access_with(REVERIE_ACCESS__PRIVATE=policy, REVERIE_ACCESS__OWNERS="telegram:1")
     verdict = await access.judge(said())
@@ -143,9 +151,7 @@ async def test_a_chat_that_is_bound_to_a_project_is_allowed(access_with: Callabl
 
 
 @pytest.mark.parametrize(("policy", "allowed"), [("open", True), ("off", False)])
-async def test_the_shared_policies(
-    access_with: Callable[..., Access], said: Say, policy: str, allowed: bool
-) -> None:
+async def test_the_shared_policies(access_with: Callable[..., Access], said: Say, policy: str, allowed: bool) -> None:
     verdict = await access_with(REVERIE_ACCESS__SHARED=policy).judge(said(chat="-100", shared=True))
     assert (verdict.allowed, verdict.word) == (allowed, "")
 

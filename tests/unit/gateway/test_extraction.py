@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from adapters.base import Address
 from adapters.doubles import RecordingAdapter
 from gateway.access import Access
 from gateway.db.engine import Database
@@ -91,14 +92,17 @@ class World:
         )
 
     async def turn(self, conversation: str = "telegram:42", *, writes: str = "") -> Session:
-        from_address = await self._scope(conversation)
-        session = await self.history.open_session(from_address, conversation)
-        session = session or await self.history.start_session(from_address, conversation, system=[], today="2026-05-01")
+        scope = await self._scope(conversation)
+        session = await self.history.open_session(scope, conversation)
+        session = session or await self.history.start_session(scope, conversation, system=[], today="2026-05-01")
         said = [{"type": "text", "text": "I drink tea"}]
         turned = Turned(
-            lines=[Line(role="user", content=said, said="I drink tea"), Line(role="assistant", content=said, said="Ah")],
+            lines=[
+                Line(role="user", content=said, said="I drink tea"),
+                Line(role="assistant", content=said, said="Ah"),
+            ],
             recalled=(),
-            written=[from_address.memory_dir / writes] if writes else [],
+            written=[scope.memory_dir / writes] if writes else [],
             told_date="2026-05-01",
             told_notes_at=0.0,
             inbox_id=1,
@@ -108,8 +112,6 @@ class World:
         return session
 
     async def _scope(self, conversation: str) -> Scope:
-        from adapters.base import Address
-
         scope = await self.scopes.of(Address.parse(conversation), ANN)
         ensure(scope)
         return scope
@@ -192,9 +194,7 @@ async def test_what_was_saved_is_told_once(world: World) -> None:
 
 
 @pytest.mark.parametrize("act", [ends(Outcome.FAILED), ends(Outcome.ABORTED), ends(Outcome.TURN_CAP), raises])
-async def test_what_failed_stays_due_is_not_told_and_waits_longer_each_time(
-    world: World, now: Any, act: Act
-) -> None:
+async def test_what_failed_stays_due_is_not_told_and_waits_longer_each_time(world: World, now: Any, act: Act) -> None:
     await world.turn()
     world.forks.script = [act] * 3
     pauses = []

@@ -129,7 +129,21 @@ async def test_silent_sessions_are_ended_in_one_go_and_others_left(
     assert await history.end_silent() == 2
     assert await history.end_silent() == 0
     assert await history.open_session(make_scope(), "telegram:3") is not None
-    assert len(await history.due()) == 2
+    assert len(await history.due()) == 1
+
+
+async def test_what_was_said_first_is_extracted_first_whichever_session_it_was_said_in(
+    database: Database, history: History, make_scope: MakeScope
+) -> None:
+    sessions = [await start(history, make_scope(), f"telegram:{number}") for number in (1, 2)]
+    other = await start(history, make_scope("person:telegram:43"), "telegram:43")
+    for session in (*sessions, other):
+        await add_turn(database, history, session)
+    assert await history.due() == [sessions[0].id, other.id]
+    found = await history.due_extraction(sessions[0].id)
+    assert found is not None
+    await history.close_due(found[0], move_cursor=True)
+    assert await history.due() == [sessions[1].id, other.id]
 
 
 async def test_reading_a_session_waits_for_no_writer(
@@ -248,7 +262,7 @@ async def test_a_failure_is_counted_and_waits_and_a_new_turn_starts_afresh(
 
 @pytest.mark.parametrize(("pauses", "sittings"), [([600, 3600], 1), ([3601], 2), ([3601, 60, 7200], 3)])
 async def test_a_sitting_ends_with_an_hours_silence(
-    database: Database, history: History, make_scope: MakeScope, now: Any, pauses: list[int], sittings: int
+    *, database: Database, history: History, make_scope: MakeScope, now: Any, pauses: list[int], sittings: int
 ) -> None:
     scope, before = make_scope(), now() - timedelta(seconds=1)
     session = await start(history, scope)
@@ -260,9 +274,11 @@ async def test_a_sitting_ends_with_an_hours_silence(
     assert await history.sittings_since(scope, now()) == 0
 
 
-async def test_sittings_count_per_conversation(database: Database, history: History, make_scope: MakeScope) -> None:
+async def test_sittings_count_per_conversation(
+    database: Database, history: History, make_scope: MakeScope, now: Any
+) -> None:
     scope = make_scope("chat:telegram:-1", shared=True)
-    before = scope and history._clock() - timedelta(seconds=1)
+    before = now() - timedelta(seconds=1)
     for thread in ("telegram:-1", "telegram:-1/7"):
         await add_turn(database, history, await start(history, scope, thread))
     assert await history.sittings_since(scope, before) == 2

@@ -9,6 +9,7 @@ from adapters.doubles import RecordingAdapter
 from gateway.access import Access
 from gateway.db.engine import Database
 from gateway.db.models import InboxRow, OutboxRow
+from gateway.errors import Closing
 from gateway.inbox import Inbox
 from gateway.intake import Intake
 from gateway.settings import Settings
@@ -149,3 +150,12 @@ async def test_a_store_that_fails_is_heard_of_so_that_the_platform_sends_again(
         await session.execute(text("ALTER TABLE away RENAME TO inbox"))
     await intake.put(sent)
     assert len(await kept(database)) == 1
+
+
+async def test_after_closing_nothing_is_taken_so_that_the_platform_sends_it_again(
+    intake: Intake, inbox: Inbox, said: Say
+) -> None:
+    intake.close()
+    with pytest.raises(Closing):
+        await intake.put(said())
+    assert await inbox.claim(ON) is None

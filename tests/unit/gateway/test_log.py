@@ -35,6 +35,10 @@ def logged() -> Iterator[Callable[..., io.StringIO]]:
     root.setLevel(level)
 
 
+def refuse() -> None:
+    raise ValueError(f"refused {TELEGRAM}")
+
+
 @pytest.mark.parametrize("secret", SECRETS)
 def test_a_token_is_taken_out_wherever_it_stands(secret: str) -> None:
     redacted = redact(f"GET https://host/{secret}/getMe ({secret}) failed")
@@ -52,14 +56,12 @@ def test_ordinary_text_is_left_alone(text: str) -> None:
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_tokens_never_reach_the_log_from_our_own_events(
-    logged: Callable[..., io.StringIO], as_json: bool
-) -> None:
+def test_tokens_never_reach_the_log_from_our_own_events(logged: Callable[..., io.StringIO], as_json: bool) -> None:
     stream = logged(json=as_json)
     log = structlog.get_logger("test")
     log.info("started", url=f"https://host/bot{TELEGRAM}/getMe", nested={"list": [TELEGRAM]}, error=OSError(TELEGRAM))
     try:
-        raise ValueError(f"refused {TELEGRAM}")
+        refuse()
     except ValueError:
         log.exception("failed")
     written = stream.getvalue()
@@ -75,13 +77,13 @@ def test_tokens_never_reach_the_log_from_libraries(logged: Callable[..., io.Stri
     library = logging.getLogger("httpx")
     library.warning("HTTP Request: POST %s", f"https://host/bot{TELEGRAM}/getMe")
     try:
-        raise ConnectionError(f"could not reach {TELEGRAM}")
-    except ConnectionError:
+        refuse()
+    except ValueError:
         library.exception("failed with %s", {"token": TELEGRAM})
     written = stream.getvalue()
     assert "AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1" not in written
     assert "HTTP Request: POST https://host/bot[redacted]/getMe" in written
-    assert "ConnectionError: could not reach [redacted]" in written
+    assert "ValueError: refused [redacted]" in written
 
 
 def test_libraries_speak_from_warning_on(logged: Callable[..., io.StringIO]) -> None:

@@ -76,9 +76,7 @@ def test_a_token_in_a_file_and_the_address_in_the_environment_make_one_platform(
     assert settings.telegram.api_url == "http://127.0.0.1:1"
 
 
-def test_this_processs_own_environment_is_not_looked_at(
-    settings_of: Read, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_this_processs_own_environment_is_not_looked_at(settings_of: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REVERIE_MODEL__CHAT", "leaked")
     monkeypatch.setenv("TELEGRAM_BOT_TOKEN", "1:leaked")
     settings = settings_of()

@@ -14,8 +14,8 @@ from anthropic.types import MessageParam, RawMessageStreamEvent, ToolParam
 from pydantic import BaseModel
 
 from adapters.serving import serving
-from gateway.llm.standin.server import ModelStandin
 from gateway.llm.standin.answers import Answer, Failure, Flaw, ToolCall
+from gateway.llm.standin.server import ModelStandin
 
 MODEL = "claude-sonnet-4-6"
 KEY = "test-key"

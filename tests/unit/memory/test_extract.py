@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.extract import Decision, Extracted, Pending, Verdict, day_log, decide, extract, extraction_prompt, rights
+from memory.dailylog import log_path
+from memory.extract import Decision, Extracted, Pending, Verdict, decide, extract, extraction_prompt, rights
 from memory.ports import Outcome, Rights, RunReport
 from memory.prompt import rules
 from memory.scan import Scanner
@@ -169,8 +170,8 @@ async def test_in_log_mode_the_run_is_pointed_at_todays_log_only(scope: Scope) -
 
 
 def test_the_day_is_that_of_the_scopes_time_zone(scope: Scope) -> None:
-    assert day_log(scope, NOW).name == "2031-05-06.md"
-    assert day_log(replace(scope, timezone="America/New_York"), NOW).name == "2031-05-05.md"
+    assert log_path(scope, NOW).name == "2031-05-06.md"
+    assert log_path(replace(scope, timezone="America/New_York"), NOW).name == "2031-05-05.md"
 
 
 def test_a_run_writes_the_team_only_where_the_chat_may(team_scope: Scope) -> None:
@@ -185,7 +186,7 @@ def test_a_run_writes_the_team_only_where_the_chat_may(team_scope: Scope) -> Non
 def test_in_log_mode_a_run_may_only_add_to_the_log(team_scope: Scope) -> None:
     allowed = rights(replace(team_scope, mode=Mode.LOG, shared=True), SETTINGS, now=NOW)
     assert allowed.write == ()
-    assert allowed.append_only == day_log(team_scope, NOW)
+    assert allowed.append_only == log_path(team_scope, NOW)
 
 
 async def test_the_fork_gets_prompt_rights_and_turns(scope: Scope) -> None:

@@ -441,3 +441,19 @@ def test_only_list_items_with_a_link_to_a_file_are_pointers() -> None:
     no_pointers = "# [T](t.md)\n- [W](https://example.org/x.md)\n- [H](#h)\n- [R](/r.md)\ntext\n"
     index = f"{no_pointers}- [A](a.md)\n  * see [B](./sub/b%20c.md) x\n"
     assert pointers(index) == [("- [A](a.md)", "a.md"), ("  * see [B](./sub/b%20c.md) x", "sub/b c.md")]
+
+
+async def test_a_file_that_is_read_only_stays_as_it_is(notes: Notes, scope: Scope) -> None:
+    kept = await put(notes, scope, "kept.md", "as it was\n")
+    kept.path.chmod(0o400)
+    assert (await notes.read(scope, kept.path)).text == "as it was\n"
+    for attempt in (
+        notes.write(scope, kept.path, "new\n", expected=kept.hash),
+        notes.edit(scope, kept.path, "was", "is", expected=None),
+        notes.append(scope, kept.path, "more\n"),
+        notes.delete(scope, kept.path, expected=kept.hash),
+    ):
+        with pytest.raises(WriteRefused, match="read-only"):
+            await attempt
+    assert on_disk(scope, "kept.md") == "as it was\n"
+    assert kept.path.stat().st_mode & 0o777 == 0o400

@@ -1,0 +1,1 @@
+"""Instruction files: what the operator, a person or chat, and a project have written for the model to follow."""

@@ -1,0 +1,159 @@
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.base import Inbound
+from gateway.commands.memory import MemoryCommands
+from gateway.commands.table import MENU, Asked, Commands, Reply
+from gateway.commands.user import UserCommands
+from gateway.db.engine import Database
+from gateway.history import History
+from gateway.inbox import Claim
+from gateway.llm.client import Tokens
+from gateway.settings import Settings
+from gateway.usage import Usage
+from memory.doubles import LocalLeases
+from memory.notes import Notes
+from memory.scan import Scanner
+from memory.scope import Mode, Scope
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def scope(make_scope: Callable[..., Scope]) -> Scope:
+    return make_scope()
+
+
+@pytest.fixture
+def usage(database: Database, now: Any) -> Usage:
+    return Usage(database, now)
+
+
+@pytest.fixture
+def commands(history: History, usage: Usage, now: Any, settings_of: Callable[..., Settings]) -> Commands:
+    scanner = Scanner(limit=1000)
+    user = UserCommands(
+        settings=settings_of(), history=history, usage=usage, scanner=scanner, clock=now,
+        identity_note=lambda platform: f"{platform} hides group messages",
+    )  # fmt: skip
+    memory = MemoryCommands(notes=Notes(leases=LocalLeases()), scanner=scanner, clock=now)
+    return Commands({**user.handlers, **memory.handlers})
+
+
+@pytest.fixture
+def run(commands: Commands, scope: Scope, said: Callable[..., Inbound], now: Any) -> Run:
+    async def go(words: str, *, within: Scope = scope) -> Reply:
+        claim = Claim(
+            id=1, token="t", inbound=said(words), principal=within.principal, attempts=1, stopped=False,
+            received_at=now().timestamp(),
+        )  # fmt: skip
+        return await commands.run(claim, within)
+
+    return go
+
+
+def note(scope: Scope, name: str, text: str = "Ann drinks tea.\n") -> Path:
+    path = scope.memory_dir / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"---\nname: Tea\ndescription: what Ann drinks\ntype: user\n---\n\n{text}")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("/help", True),
+        ("/memory tea", True),
+        ("/help@bot", True),
+        ("  /new  ", True),
+        ("/etc/passwd is a file", False),
+        ("/ help", False),
+        ("/1", False),
+        ("//x", False),
+        ("help", False),
+        ("", False),
+        ("   ", False),
+    ],
+)
+def test_a_command_is_a_slash_and_a_word(text: str, meant: bool) -> None:
+    assert Commands.is_command(text) is meant
+
+
+async def test_each_row_of_the_menu_is_answered_and_none_other(commands: Commands, run: Run) -> None:
+    for name, _ in MENU:
+        assert "don't know" not in (await run(f"/{name}")).text
+        assert (await run(f"/{name.upper()}@Bot")).text == (await run(f"/{name}")).text
+    assert "`/nonsense`" in (await run("/nonsense")).text
+
+    async def handler(_: Asked) -> Reply:
+        raise AssertionError
+
+    with pytest.raises(ValueError, match="differ"):
+        Commands({"help": handler})
+
+
+async def test_help_lists_every_command_and_says_how_to_reach_the_bot_here(run: Run, scope: Scope) -> None:
+    private, shared = (await run("/help")).text, (await run("/help", within=replace(scope, shared=True))).text
+    assert all(f"`/{name}`" in private for name, _ in MENU)
+    assert "between us" in private
+    assert "Mention me" in shared
+    assert "between us" not in shared
+
+
+async def test_only_new_ends_the_session(run: Run) -> None:
+    ending = [name for name, _ in MENU if (await run(f"/{name}")).ends_session]
+    assert ending == ["new"]
+
+
+async def test_status_says_what_is_on_and_what_it_cost(run: Run, scope: Scope, usage: Usage) -> None:
+    note(scope, "tea.md")
+    tokens = Tokens(input=1000, output=200, cache_read=34)
+    await usage.record(principal=scope.principal, purpose="chat", model="m", tokens=tokens)
+    await usage.record(principal="person:telegram:43", purpose="chat", model="m", tokens=tokens)
+    text = (await run("/status")).text
+    for part in ("telegram:42", "private", "1 notes", "1,234 tokens", "hides group messages"):
+        assert part in text
+    logging = replace(scope, mode=Mode.LOG, team_dir=scope.memory_dir / "team", shared=True)
+    text = (await run("/status", within=logging)).text
+    assert "daily log" in text
+    assert "team memory of tea" in text
+
+
+async def test_memory_lists_and_shows_what_is_there(run: Run, scope: Scope) -> None:
+    assert "nothing here yet" in (await run("/memory")).text
+    note(scope, "tea.md")
+    assert "- `tea.md` what Ann drinks (user, " in (await run("/memory")).text
+    for name in ("tea.md", "tea", "show tea", "`tea.md`", str(scope.memory_dir / "tea.md")):
+        assert "Ann drinks tea." in (await run(f"/memory {name}")).text, name
+    assert "no note `coffee`" in (await run("/memory coffee")).text
+
+
+async def test_a_long_list_and_a_long_note_are_cut(run: Run, scope: Scope) -> None:
+    for number in range(45):
+        note(scope, f"{number}.md", "x" * 10_000)
+    assert "… and 5 more." in (await run("/memory")).text
+    assert len((await run("/memory 1")).text) < 6200
+
+
+async def test_memory_shows_nothing_from_elsewhere(run: Run, scope: Scope, tmp_path: Path) -> None:
+    root = tmp_path / "checkout"
+    root.mkdir()
+    for place in (tmp_path / "secret.md", root / "secret.md"):
+        place.write_text("a canary\n")
+    (scope.memory_dir / "link.md").symlink_to(tmp_path / "secret.md")
+    member = replace(scope, readable=(scope.memory_dir, root), project_root=root)
+    outside = (str(tmp_path / "secret.md"), "../" * 4 + "secret.md", str(root / "secret.md"), "~/secret.md", "..")
+    for name in (*outside, "link.md", "link"):
+        assert "canary" not in (await run(f"/memory {name}", within=member)).text
+
+
+async def test_memory_and_status_say_that_memory_is_off(run: Run, scope: Scope) -> None:
+    note(scope, "tea.md")
+    off = replace(scope, enabled=False)
+    assert (await run("/memory", within=off)).text == "Memory is switched off here."
+    assert (await run("/memory tea", within=off)).text == "Memory is switched off here."
+    assert "- Memory: off" in (await run("/status", within=off)).text

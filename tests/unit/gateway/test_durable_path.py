@@ -1,0 +1,101 @@
+"""The line from inbox to outbox, cut off again and again at moments that nobody chose."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from adapters.base import Account, Inbound, Outbound
+from adapters.doubles import RecordingAdapter
+from gateway.agent.events import TextSoFar
+from gateway.db.engine import Database
+from gateway.db.models import InboxRow, OutboxRow
+from gateway.inbox import Claim, Inbox
+from gateway.outbox import Outbox, Post
+from gateway.reply import live_reply
+from gateway.worker import Worker
+
+
+class SlowAdapter(RecordingAdapter):
+    """A platform that takes its time before and after it has acted, so that a cut can fall on either side."""
+
+    async def deliver(self, post: Outbound) -> str:
+        await asyncio.sleep(0.002)
+        message_id = await super().deliver(post)
+        await asyncio.sleep(0.002)
+        return message_id
+
+    async def open_live(self, *args: Any, **kwargs: Any) -> Any:
+        live = await super().open_live(*args, **kwargs)
+        await asyncio.sleep(0.002)
+        return live
+
+
+class EchoTurns:
+    """Turns that show the answer while it grows, then store it: what `gateway.turn` does, without a model."""
+
+    def __init__(self, database: Database, inbox: Inbox, outbox: Outbox, adapter: RecordingAdapter) -> None:
+        self.adapters = {"telegram": adapter}
+        self._database = database
+        self._inbox = inbox
+        self._outbox = outbox
+
+    async def run(self, claim: Claim) -> None:
+        adapter = self.adapters["telegram"]
+        recipient = Account(platform="telegram", user="42")
+        async with live_reply(adapter, self._outbox, self.posts(claim, "…")[0], recipient) as reply:
+            await reply.show(TextSoFar(text="growing"))
+            await asyncio.sleep(0.003)
+        async with self._database.write() as session:
+            await self._inbox.finish(session, claim)
+            await self._outbox.enqueue(session, self.posts(claim, f"re {claim.inbound.text}"))
+        self._outbox.wake()
+
+    def posts(self, claim: Claim, markdown: str, *, kind: str = "") -> list[Post]:
+        address = claim.inbound.address
+        return [Post(key=f"{claim.id}{kind}:0", principal="p", address=address, part={"text": markdown})]
+
+
+async def unfinished(database: Database) -> bool:
+    async with database.read() as session:
+        waits = await session.scalar(select(InboxRow.id).where(InboxRow.state.in_(("pending", "claimed"))).limit(1))
+        posts = await session.scalar(select(OutboxRow.id).where(OutboxRow.state != "sent").limit(1))
+    return waits is not None or posts is not None
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_whenever_it_is_cut_off_each_message_is_answered_once_and_in_order(
+    *, database: Database, said: Callable[..., Inbound], now: Any, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    if not database.is_sqlite:
+        pytest.skip("asyncpg tells the event loop of every connection that is cancelled while it opens")
+    monkeypatch.setattr("gateway.reply._STAYS_AFTER", 0.0)
+    chance = random.Random(seed)
+    adapter = SlowAdapter(can_find=True)
+    expected = {str(chat): [f"re {chat}.{number}" for number in range(3)] for chat in range(3)}
+    first = Inbox(database, Outbox(database, now), now, lease=30.0)
+    for number in range(3):
+        for chat in expected:
+            await first.add(said(f"{chat}.{number}", chat=chat), principal="p")
+    lives = 0
+    while await unfinished(database):
+        lives += 1
+        assert lives < 300
+        outbox = Outbox(database, now)
+        inbox = Inbox(database, outbox, now, lease=30.0)
+        await inbox.take_over()
+        await outbox.take_over()
+        turns = EchoTurns(database, inbox, outbox, adapter)
+        worker = Worker(inbox, turns, now, concurrency=3, patience=60.0)
+        tasks = [asyncio.create_task(worker.run()), asyncio.create_task(outbox.deliver(turns.adapters))]
+        await asyncio.sleep(chance.uniform(0.005, 0.06) + lives / 100)  # longer each time, so that it comes to an end
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        now.forward(400)
+    seen = {chat: [one.text for one in adapter.shown.values() if one.address.chat == chat] for chat in expected}
+    assert seen == expected
+    assert lives > 2

@@ -1,0 +1,209 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import StartRefused
+from gateway.llm.standin.answers import Answer, Failure
+from gateway.settings import Settings
+from scheduler.runs import Outcome
+from tests.acceptance.whole import ANN, Clock, Speaker, Whole, calls, note, until, whole
+
+IN_G = Speaker(user="42", chat="-100")
+IN_H = Speaker(user="43", chat="-200", name="Bob")
+PROJECT = '[projects.garden]\nrepo = "demo/garden"\nchats = ["telegram:-100", "telegram:-200"]\n'
+TOKEN = "a-token-that-was-given-out"
+GRANT = f'[memory.team_grants.north]\ntoken = "{TOKEN}"\nrepos = ["demo/garden"]\n'
+LOG = '[memory]\nmemory_mode = "log"\n'
+NOTHING = "Nothing new to keep."
+
+
+def elsewhere(url: str, token: str = TOKEN) -> str:
+    return f'[memory]\nteam_server_url = "{url}"\nteam_token = "{token}"\n'
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def logging(tmp_path: Path, clock: Clock) -> AsyncIterator[Whole]:
+    """A gateway in log mode at noon, so that a test never runs into midnight."""
+    clock.ahead = datetime.combine(datetime.now(UTC).date(), time(12), tzinfo=UTC) - datetime.now(UTC)
+    async with whole(tmp_path / "home", LOG, clock=clock) as running:
+        yield running
+
+
+async def run(running: Whole, job: str) -> list[tuple[Outcome | None, str]]:
+    return [(each.outcome, each.detail) for each in await running.core.night.clock.run_now(job)]
+
+
+async def team_note(running: Whole, who: Speaker, name: str) -> Path:
+    team = (await running.scope(who)).team_dir
+    assert team is not None
+    return team / name
+
+
+async def test_two_chats_of_a_project_share_its_memory_within_one_gateway(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", PROJECT) as running:
+        for who in (IN_G, IN_H):
+            await running.tell(who, "Hello there")
+        await running.remember(IN_G, "tomatoes in bed 3", name="beds", team=True)
+        for _ in range(2):
+            assert {outcome for outcome, _ in await run(running, "team-sync")} == {Outcome.DONE}
+        assert "bed 3" in (await team_note(running, IN_H, "beds.md")).read_text()
+        assert "beds.md" in (await team_note(running, IN_H, "MEMORY.md")).read_text()
+
+
+async def test_a_token_for_another_server_does_not_lock_a_gateway_out_of_its_own_store(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", PROJECT + f'[memory]\nteam_token = "{TOKEN}"\n') as running:
+        await running.tell(IN_G, "Hello there")
+        assert {outcome for outcome, _ in await run(running, "team-sync")} == {Outcome.DONE}
+
+
+async def test_two_gateways_share_a_projects_memory_over_http(tmp_path: Path) -> None:
+    async with (
+        whole(tmp_path / "south", PROJECT + GRANT) as south,
+        whole(tmp_path / "north", PROJECT + elsewhere(south.url)) as north,
+    ):
+        for running, who in ((south, IN_G), (north, IN_H)):
+            await running.tell(who, "Hello there")
+        await south.remember(IN_G, "tomatoes in bed 3", name="beds", team=True)
+        await north.remember(IN_H, "the key hangs by the door", name="shed", team=True)
+        for running in (south, north, south, north):
+            assert {outcome for outcome, _ in await run(running, "team-sync")} == {Outcome.DONE}
+        assert "bed 3" in (await team_note(north, IN_H, "beds.md")).read_text()
+        assert "by the door" in (await team_note(south, IN_G, "shed.md")).read_text()
+
+
+@pytest.mark.parametrize(
+    ("token", "grants"),
+    [("some-other-token-entirely", GRANT), (TOKEN, GRANT.replace("demo/garden", "demo/other")), (TOKEN, "")],
+    ids=["unknown", "other-repo", "none-given"],
+)
+async def test_without_a_grant_nothing_is_shared_and_the_job_says_so(tmp_path: Path, token: str, grants: str) -> None:
+    async with (
+        whole(tmp_path / "south", PROJECT + grants) as south,
+        whole(tmp_path / "north", PROJECT + elsewhere(south.url, token)) as north,
+    ):
+        await south.tell(IN_G, "Hello there")
+        await south.remember(IN_G, "tomatoes in bed 3", name="beds", team=True)
+        await run(south, "team-sync")
+        await north.tell(IN_H, "Hello there")
+        ((outcome, detail),) = await run(north, "team-sync")
+        assert outcome is Outcome.FAILED
+        assert "40" in detail
+        assert token not in detail
+        assert not (await team_note(north, IN_H, "beds.md")).exists()
+
+
+async def test_a_closed_day_has_each_message_once_in_the_runs_words_or_its_own(logging: Whole, clock: Clock) -> None:
+    day = clock().date()
+    log = (await logging.scope(ANN)).memory_dir / f"logs/{day:%Y/%m/%Y-%m-%d}.md"
+    logging.then_fork(calls(("append", {"file_path": str(log), "content": "- 12:00 prefers tea"})), "Done.")
+    await logging.tell(ANN, "I prefer tea, if you ask me.")
+    await logging.settled()
+    logging.then_fork(*[Failure(status=500)] * 5)
+    answer = await logging.tell(ANN, "The second thing is the train.")
+    await logging.settled()
+    clock.forward(hours=24)
+    assert [detail for _, detail in await run(logging, "close-day")] == [f"2 messages added to the log of {day}"]
+    text = log.read_text()
+    assert "if you ask me" not in text
+    assert text.count("- 12:00 prefers tea\n") == text.count("The second thing is the train.") == 1
+    assert "Reverie: " + " ".join(answer.split())[:40] in text
+    assert [detail for _, detail in await run(logging, "close-day")] == [f"0 messages added to the log of {day}"]
+
+
+async def test_the_night_distils_closed_days_and_keeps_them_read_only(logging: Whole, clock: Clock) -> None:
+    scope = await logging.scope(ANN)
+    log = scope.memory_dir / f"logs/{clock():%Y/%m/%Y-%m-%d}.md"
+    await logging.tell(ANN, "I prefer answers in metric units.")
+    await logging.settled()
+    before = log.read_text()
+    clock.forward(hours=24)
+    await run(logging, "close-day")
+    ((outcome, _),) = await run(logging, "distil")
+    assert outcome is Outcome.DONE
+    assert log.stat().st_mode & 0o777 == 0o400
+    assert log.read_text() == before
+    logging.then(calls(("append", {"file_path": str(log), "content": "- later"})), "I could not.")
+    await logging.tell(ANN, "Add that to the log of yesterday.")
+    assert "read-only" in str(logging.chats[-1].body["messages"][-1])
+    assert log.read_text() == before
+
+
+async def test_a_dream_by_hand_puts_the_index_in_order_and_fails_with_its_reason(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home") as running:
+        await running.tell(ANN, "Hello there")
+        await running.settled()
+        memory = (await running.scope(ANN)).memory_dir
+        (memory / "nuts.md").write_text(note("Ann must not eat peanuts"))
+        running.model.script(Failure(status=400))
+        ((outcome, detail),) = await run(running, "dream")
+        assert (outcome, "no usable answer" in detail) == (Outcome.FAILED, True)
+        assert not (memory / "MEMORY.md").exists()
+        ((outcome, _),) = await run(running, "dream")
+        assert outcome is Outcome.DONE
+        assert "nuts.md" in (memory / "MEMORY.md").read_text()
+
+
+async def test_a_dream_that_is_cut_off_leaves_the_memory_as_it_was(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home") as running:
+        await running.tell(ANN, "Hello there")
+        await running.settled()
+        tea = await running.remember(ANN, "Ann drinks tea", name="tea")
+        before = {path.name: path.read_text() for path in tea.parent.glob("*.md")}
+        edit = ("edit", {"file_path": str(tea), "old_string": "drinks tea", "new_string": "drinks coffee"})
+        running.model.script(calls(edit, ("write", {"file_path": "new.md", "content": note("made up")})))
+        running.model.script(Answer(text="Done.", delay=30))
+        dreaming = asyncio.create_task(running.core.night.clock.run_now("dream"))
+
+        async def written() -> bool:
+            return (tea.parent / "new.md").exists()
+
+        await until(written, "the dream wrote nothing")
+        dreaming.cancel()
+        await asyncio.wait({dreaming})
+        assert {path.name: path.read_text() for path in tea.parent.glob("*.md")} == before
+
+
+async def test_a_silent_conversation_is_ended_and_what_was_held_back_is_extracted(tmp_path: Path, clock: Clock) -> None:
+    async with whole(tmp_path / "home", "[memory]\nextraction_throttle = 5\n", clock=clock) as running:
+        await running.tell(ANN, "I prefer answers in metric units.")
+        await running.settled()
+        assert running.forks == []
+        clock.ahead += timedelta(hours=9)
+        assert await run(running, "end-sessions") == [(Outcome.DONE, "1 silent conversations ended")]
+        await running.settled()
+        assert len(running.forks) > 0
+
+
+async def test_with_memory_off_no_scope_is_visited_though_it_is_known(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", PROJECT) as running:
+        await running.tell(IN_G, "Hello there")
+    async with whole(tmp_path / "home", PROJECT, bare_mode=True) as running:
+        await asyncio.sleep(0)
+        assert await running.core.scopes.active() == []
+        assert len(await running.core.scopes.known()) == 1
+
+
+@pytest.mark.parametrize(
+    "grants",
+    [
+        {"north": {"token": "short", "repos": ["a/b"]}},
+        {"north": {"token": TOKEN, "repos": []}},
+        {"north": {"token": TOKEN, "repos": ["a/b"]}, "south": {"token": TOKEN, "repos": ["a/c"]}},
+    ],
+    ids=["short", "no-repo", "same-token"],
+)
+def test_a_grant_that_is_no_use_is_refused_without_its_token(
+    settings_of: Callable[..., Settings], grants: dict[str, object]
+) -> None:
+    with pytest.raises(StartRefused, match="team_grants") as raised:
+        settings_of(REVERIE_MEMORY__TEAM_GRANTS=json.dumps(grants))
+    assert TOKEN not in str(raised.value)

@@ -1,0 +1,78 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from adapters.base import Account, Address, Inbound
+from gateway.access import Access
+from gateway.db.engine import Database
+from gateway.history import History
+from gateway.scopes import Scopes
+from gateway.settings import Settings
+from memory.paths import Homes
+from memory.scope import Mode
+
+TEA = '{"tea": {"chats": ["telegram:42", "telegram:43", "telegram:-100"], "members": ["telegram:42"]}}'
+Said = Callable[..., Inbound]
+DM = Address(platform="telegram", chat="42")
+
+
+@pytest.fixture
+def scopes_with(
+    database: Database, settings_of: Callable[..., Settings], now: Any
+) -> Callable[..., tuple[Scopes, Access]]:
+    def make(**environ: str) -> tuple[Scopes, Access]:
+        settings = settings_of(**environ)
+        access = Access(database, settings, now)
+        homes = Homes(root=settings.home / "homes", settings=settings.memory, override=None, enabled=True)
+        return Scopes(settings, homes, access, database), access
+
+    return make
+
+
+async def test_people_and_groups_have_memories_of_their_own(scopes_with: Any) -> None:
+    scopes, _ = scopes_with()
+    ann = await scopes.of(DM, "person:telegram:42")
+    bob = await scopes.of(Address(platform="telegram", chat="43"), "person:telegram:43")
+    group = await scopes.of(Address(platform="telegram", chat="-100"), "chat:telegram:-100")
+    places = {scope.memory_dir for scope in (ann, bob, group)}
+    assert len(places) == 3
+    assert (ann.shared, group.shared) == (False, True)
+    for scope in (ann, bob, group):
+        assert not any(
+            path.is_relative_to(other) or other.is_relative_to(path)
+            for path in (*scope.readable, *scope.writable)
+            for other in places - {scope.memory_dir}
+        )
+
+
+async def test_only_members_load_a_projects_team_memory_in_private(scopes_with: Any, said: Said) -> None:
+    scopes, access = scopes_with(REVERIE_PROJECTS=TEA)
+    for user in ("42", "43"):
+        await access.allow_account(Account(platform="telegram", user=user), allowed=True)
+    member = await scopes.of(DM, "person:telegram:42")
+    stranger = await scopes.of(Address(platform="telegram", chat="43"), "person:telegram:43")
+    group = await scopes.of(Address(platform="telegram", chat="-100", thread="7"), "chat:telegram:-100")
+    assert member.team_dir == member.memory_dir / "team"
+    assert stranger.team_dir is None
+    assert group.team_dir == group.memory_dir / "team"
+
+
+async def test_a_chat_has_its_own_mode_and_time_zone(scopes_with: Any) -> None:
+    scopes, _ = scopes_with(
+        REVERIE_TIMEZONE="Europe/Paris", REVERIE_CHATS='{"telegram:42": {"mode": "log", "timezone": "Asia/Tokyo"}}'
+    )
+    chat = await scopes.of(DM, "person:telegram:42")
+    other = await scopes.of(Address(platform="telegram", chat="43"), "person:telegram:43")
+    assert (chat.mode, chat.timezone) == (Mode.LOG, "Asia/Tokyo")
+    assert (other.mode, other.timezone) == (Mode.AUTO, "Europe/Paris")
+
+
+async def test_the_night_visits_each_scope_once(scopes_with: Any, history: History) -> None:
+    scopes, _ = scopes_with()
+    ann = await scopes.of(DM, "person:telegram:42")
+    bob = await scopes.of(Address(platform="telegram", chat="43"), "person:telegram:43")
+    for scope, conversation in ((ann, "telegram:42"), (ann, "telegram:42/7"), (bob, "telegram:43")):
+        await history.start_session(scope, conversation, system=[], today="")
+    visited = await scopes.active()
+    assert sorted(scope.principal for scope in visited) == ["person:telegram:42", "person:telegram:43"]

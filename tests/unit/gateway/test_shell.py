@@ -1,0 +1,107 @@
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.cli import cli
+from gateway.errors import StartRefused
+from tests.acceptance.whole import ANN, Speaker, Whole, whole
+
+GROUP = Speaker(user="42", chat="-100")
+PROJECT = '[projects.garden]\nchats = ["telegram:-100"]\n'
+Shell = Callable[..., Result]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home of a gateway that has been talked to in private and in a group, and was stopped."""
+
+    async def live(running: Whole) -> None:
+        for who in (ANN, GROUP):
+            await running.tell(who, "Hello there")
+        await running.remember(ANN, "Ann keeps a zebra")
+        await running.remember(GROUP, "tomatoes in bed 3", name="beds", team=True)
+
+    _during(tmp_path / "home", live)
+    return tmp_path / "home"
+
+
+def _during(home: Path, act: Callable[[Whole], Awaitable[None]]) -> None:
+    async def go() -> None:
+        async with whole(home, PROJECT) as running:
+            await act(running)
+            await running.settled()
+
+    asyncio.run(go())
+
+
+@pytest.fixture
+def shell(home: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    monkeypatch.setattr("gateway.log.configure", lambda **_: None)  # it would keep the runner's closed streams
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    places = {"REVERIE_HOME": str(home), "REVERIE_MANAGED_DIR": str(home / "none")}
+    nobody = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "REVERIE_MODEL__RETRIES": "0"}
+    environ = places | nobody
+    return lambda *words: CliRunner().invoke(cli, words, env=environ)
+
+
+def test_memory_is_listed_shown_and_searched_by_principal(shell: Shell) -> None:
+    rows = json.loads(shell("memory", "list", "--json").stdout)
+    assert {(row["principal"], row["project"]) for row in rows} == {(ANN.principal, ""), (GROUP.principal, "garden")}
+    ann, group = ("--principal", ANN.principal), ("--principal", GROUP.principal, "--project", "garden")
+    assert "canary.md" in shell("memory", "list", *ann).stdout
+    assert "Ann keeps a zebra" in shell("memory", "show", "canary.md", *ann).stdout
+    assert "team/beds.md" in shell("memory", "search", "tomatoes", *group).stdout
+    assert shell("memory", "search", "zebra", *group).stdout == "nothing\n"
+
+
+def test_memory_show_can_not_leave_the_scope(shell: Shell, home: Path) -> None:
+    (private,) = home.glob("homes/person-*/projects/_chat/memory/canary.md")
+    (group,) = home.glob("homes/chat-*/projects/garden/memory")
+    (group / "link.md").symlink_to(private)
+    (group / "folder").symlink_to(private.parent)
+    for note in (str(private), os.path.relpath(private, group), "link.md", "folder/canary.md"):
+        result = shell("memory", "show", note, "--principal", GROUP.principal, "--project", "garden")
+        assert (result.exit_code, "zebra" in result.output, len(result.stderr.splitlines())) == (1, False, 1)
+
+
+def test_what_is_not_there_or_elsewhere_is_one_line_and_no_success(shell: Shell, home: Path) -> None:
+    for note in ("none.md", "../x.md", str(home / "reverie.toml")):
+        result = shell("memory", "show", note, "--principal", ANN.principal)
+        assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    assert isinstance(shell("memory", "list", "--principal", "person:nobody").exception, StartRefused)
+
+
+def test_jobs_are_listed_and_run_by_hand(shell: Shell, home: Path) -> None:
+    ran = shell("jobs", "run", "team-sync")
+    assert (ran.exit_code, "team-sync" in ran.stdout, ": done: " in ran.stdout) == (0, True, True), ran.output
+    rows = {row["job"]: row for row in json.loads(shell("jobs", "list", "--json").stdout)}
+    assert {"close-day", "distil", "dream", "team-sync"} <= set(rows)
+    assert rows["team-sync"]["last"] != "never"
+    assert rows["dream"]["last"] == "never"
+    assert shell("jobs", "run", "close-day").stdout == "close-day: nothing to do\n"
+    unknown = shell("jobs", "run", "nonsense")
+    assert (unknown.exit_code, "nonsense" in unknown.stderr) == (1, True)
+
+
+def test_a_job_that_failed_says_why_and_is_no_success(shell: Shell) -> None:
+    result = shell("jobs", "run", "dream")
+    assert result.exit_code == 1
+    assert f"dream {ANN.principal}/: failed: " in result.stdout
+    assert "no usable answer" in result.stdout
+
+
+def test_people_and_chats_are_let_in_and_put_out(shell: Shell) -> None:
+    for what in ("telegram:77", "telegram:-300", "slack:T1/U1", "slack:T1/C1"):
+        assert shell("access", "allow", what).exit_code == 0
+        assert what in shell("access", "list").stdout
+        assert shell("access", "revoke", what).exit_code == 0
+        assert what not in shell("access", "list").stdout
+    for nonsense in ("", "telegram", "slack:T1", "42"):
+        result = shell("access", "allow", nonsense)
+        assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    assert "No such code" in shell("access", "approve", "ABCDEF").stderr

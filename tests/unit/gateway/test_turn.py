@@ -1,0 +1,185 @@
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from gateway.db.models import InboxRow, MessageRow, OutboxRow, SessionRow, UsageRow
+from gateway.errors import ClaimLost, ModelUnavailable
+from gateway.inbox import Claim
+from gateway.llm.standin.answers import Answer, Failure, Flaw
+from gateway.turn import Turns
+from tests.acceptance.whole import ANN, BOB, Clock, Whole, calls, note, until, whole
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def running(tmp_path: Path, clock: Clock) -> AsyncIterator[Whole]:
+    async with whole(tmp_path / "home", clock=clock) as running:
+        yield running
+
+
+def said(running: Whole, number: int = -1) -> str:
+    """Return all text of a chat request's messages."""
+    return str(running.chats[number].body["messages"])
+
+
+def asked_to_look(running: Whole) -> list[str]:
+    prompts = [str(request.body["messages"][-1]["content"]) for request in running.forks]
+    return [prompt.split("the last ")[1].split(" before")[0] for prompt in prompts if "the last " in prompt]
+
+
+async def test_a_turn_is_stored_with_all_that_follows_from_it(running: Whole) -> None:
+    answer = await running.tell(ANN, "Hello there, I prefer tea.")
+    await running.settled()
+    async with running.core.database.read() as session:
+        lines = (await session.scalars(select(MessageRow).order_by(MessageRow.id))).all()
+        purposes = set((await session.scalars(select(UsageRow.purpose))).all())
+        states = set((await session.scalars(select(InboxRow.state))).all())
+    assert [(line.role, line.said, line.speaker) for line in lines] == [
+        ("user", "Hello there, I prefer tea.", "Ann"),
+        ("assistant", answer, ""),
+    ]
+    assert {line.principal for line in lines} == {ANN.principal}
+    assert {"chat", "extraction"} <= purposes
+    assert states == {"done"}
+
+
+async def test_new_ends_the_transcript_and_so_does_a_long_silence(running: Whole, clock: Clock) -> None:
+    await running.tell(ANN, "The first of my words.")
+    await running.tell(ANN, "/new")
+    await running.tell(ANN, "The second of my words.")
+    assert "first of my" not in said(running)
+    clock.forward(hours=7.9)
+    await running.tell(ANN, "The third of my words.")
+    assert "second of my" in said(running)
+    clock.forward(hours=8.1)
+    await running.tell(ANN, "The fourth of my words.")
+    assert "third of my" not in said(running)
+
+
+async def test_a_stopped_answer_keeps_what_was_written_and_the_next_message_is_answered(running: Whole) -> None:
+    write = calls(("write", {"file_path": "tea.md", "content": note("Ann drinks tea")}))
+    running.then(replace(write, text="I note it."), Answer(text="word " * 300, chunk_delay=0.05))
+    inbound = ANN.says("Tell me a long story.")
+    await running.gateway.intake.put(inbound)
+
+    async def begun() -> bool:
+        return len(running.chats) == 2
+
+    await until(begun, "the answer was not begun")
+    await asyncio.sleep(0.2)
+    await running.gateway.intake.put(ANN.says("/stop"))
+
+    async def answered() -> str | None:
+        return next((each.text for each in running.adapter.shown.values() if each.reply_to == inbound.message_id), None)
+
+    answer = await until(answered, "no word came")
+    assert answer.startswith("I note it.\n\nword")
+    assert answer.endswith("(stopped)")
+    await running.settled()
+    await running.tell(ANN, "And now something else.")
+    assert "(stopped)" in said(running)
+    await running.settled()
+    assert asked_to_look(running) == ["2 messages"]  # the note was written before the stop, so its turn needs no run
+
+
+async def test_a_claim_that_was_lost_commits_nothing(running: Whole) -> None:
+    turns = running.gateway.worker._turns
+    assert isinstance(turns, Turns)
+    claim = Claim(
+        id=99, token="lost", inbound=ANN.says("Hello there"), principal=ANN.principal, attempts=1, stopped=False,
+        received_at=0.0,
+    )  # fmt: skip
+    with pytest.raises(ClaimLost):
+        await turns.run(claim)
+    async with running.core.database.read() as session:
+        for row in (MessageRow, OutboxRow, UsageRow):
+            assert await session.scalar(select(func.count()).select_from(row)) == 0
+
+
+async def test_a_rerun_posts_under_the_same_keys(running: Whole) -> None:
+    turns = running.gateway.worker._turns
+    claim = Claim(
+        id=7, token="a", inbound=ANN.says("x"), principal=ANN.principal, attempts=1, stopped=False, received_at=0.0
+    )
+    first = turns.posts(claim, "y" * 900)
+    again = turns.posts(replace(claim, token="b", attempts=2), "z" * 900)
+    assert [post.key for post in first] == [post.key for post in again] == ["7:0", "7:1", "7:2"]
+    assert [post.reply_to for post in first] == [claim.inbound.message_id, "", ""]
+    assert turns.posts(claim, "y", kind="down")[0].key == "7-down:0"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Failure(status=401), Failure(status=529), Answer(text="Half an answer, " * 9, flaw=Flaw.DROP, flaw_after=3)],
+    ids=["key", "overloaded", "broken"],
+)
+async def test_while_the_model_is_away_the_message_is_kept_and_then_answered_once(
+    running: Whole, clock: Clock, fault: Answer | Failure
+) -> None:
+    running.then(fault, fault, "Here I am again.")
+    word = await running.tell(ANN, "Are you there?")
+    assert word.startswith("I can't think right now: ")
+    assert "kept" in word
+    for _ in range(2):
+        await running.settled()
+        clock.forward(seconds=70)
+    await running.settled()
+    assert running.adapter.texts == [word, "Here I am again."]
+    assert "Half an answer" not in str([request.body for request in running.model.requests])
+
+
+async def test_what_the_model_declines_is_told_and_leaves_no_trace_in_the_session(running: Whole) -> None:
+    running.then(Answer(text="Well, first you", stop_reason="refusal"))
+    assert await running.tell(ANN, "Something unspeakable.") == "I can't answer this: the model declines to answer it."
+    await running.tell(ANN, "Something nice then.")
+    assert "unspeakable" not in said(running)
+
+
+async def test_a_note_is_told_as_new_once(running: Whole) -> None:
+    await running.tell(ANN, "Hello to you.")
+    await running.settled()
+    await running.remember(ANN, "Ann has a dog", name="dog")
+    await running.tell(ANN, "Thank you so much.")
+    await running.tell(ANN, "And again, thanks.")
+    last = [str(request.body["messages"][-1]) for request in running.chats]
+    assert ["`dog.md`" in text for text in last] == [False, True, False]
+
+
+async def test_conversations_do_not_see_each_other(running: Whole) -> None:
+    await running.tell(ANN, "The code word is zebra.")
+    await running.tell(BOB, "Which code word was it?")
+    await running.tell(replace(ANN, thread="7"), "Which code word was it?")
+    assert "code word is zebra" not in said(running, 1) + said(running, 2)
+
+
+async def test_when_memory_is_switched_over_the_session_begins_anew(tmp_path: Path) -> None:
+    for toml, heading in (
+        ("", "## How to save"),
+        ('[memory]\nmemory_mode = "log"\n', "## Keeping the day log"),
+        ("[memory]\nauto_memory_enabled = false\n", "# This chat"),
+    ):
+        async with whole(tmp_path / "home", toml) as running:
+            await running.tell(ANN, f"The word is {heading}.")
+            await running.settled()
+            assert len(running.chats[0].body["messages"]) == 1
+            assert heading in running.chats[0].body["system"][-1]["text"]
+            async with running.core.database.read() as session:
+                still_open = select(func.count()).select_from(SessionRow).where(~SessionRow.ended)
+                assert await session.scalar(still_open) == 1
+
+
+async def test_a_database_that_fails_amid_a_tool_is_no_answer(running: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def gone(*_: object, **__: object) -> None:
+        raise ModelUnavailable("as if the model were away")
+
+    monkeypatch.setattr(running.core.notes, "append", gone)
+    running.then(calls(("append", {"file_path": "a.md", "content": "x"})))
+    assert "as if the model were away" in await running.tell(ANN, "Note this down.")
