@@ -50,12 +50,19 @@ class TerminalAdapter:
             while line := await self._line():
                 if line.strip() in ("/quit", "/exit"):
                     return
-                if line.strip():
-                    self._answered.clear()
-                    await inbox.put(_inbound(line.strip()))
+                if line.strip() and await self._taken(inbox, line.strip()):
                     await self._answered.wait()
         finally:
             self.finished.set()
+
+    async def _taken(self, inbox: Inbox, line: str) -> bool:
+        self._answered.clear()
+        try:
+            await inbox.put(_inbound(line))
+        except Exception as error:  # noqa: BLE001 - the edge: a stopping or failing gateway; the person can say it again
+            self._write(f"· This was not taken ({type(error).__name__}).\n")
+            return False
+        return True
 
     async def _line(self) -> str:
         if self._source.isatty():

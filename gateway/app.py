@@ -102,6 +102,7 @@ class Gateway:
         if core.database.is_sqlite:
             await self.inbox.take_over()
             await core.outbox.take_over()
+            await core.leases.take_over("extract")  # nothing but a gateway extracts
         async with asyncio.TaskGroup() as group:
             turns = group.create_task(self.worker.run())
             extractions = group.create_task(self.extractions.run())

@@ -146,7 +146,8 @@ class SlackAdapter:
 
     def health(self) -> Health:
         """Judge the socket by its last sign of life; over HTTP only Slack knows whether it can reach us."""
-        if not self._intake.is_open:
+        waits_for_socket = self._settings.app_token is not None and self._socket is None
+        if waits_for_socket or not self._intake.is_open:
             return Health(ok=False, detail="not connected", last_event_at=self._last_event_at)
         if self._socket is not None:
             return self._socket.health(last_event_at=self._last_event_at)

@@ -1,12 +1,12 @@
 """Named leases in the database, with fencing tokens: the exclusion that memory asks for (`memory.ports.Leases`)."""
 
 import asyncio
-import contextlib
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import anyio
 import structlog
 from sqlalchemy import CursorResult, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -55,15 +55,23 @@ class DatabaseLeases:
             yield fence
         finally:
             renewal.cancel()
-            with contextlib.suppress(asyncio.CancelledError, LeaseLost):
-                await renewal
-            await self._set_until(fence, 0.0)
+            await _to_its_end(self._release(fence.name, fence.holder, renewal))
+
+    async def take_over(self, kind: str) -> None:
+        """Let every lease `kind:…` run out at once: right only where no other process can hold one of that kind."""
+        left = update(LeaseRow).where(LeaseRow.name.startswith(f"{kind}:", autoescape=True))
+        async with self._database.write() as session:
+            await session.execute(left.values(until=0.0))
 
     async def _acquire(self, name: str, *, seconds: float, wait: float) -> DatabaseFence:
         holder = secrets.token_hex(8)
         deadline = asyncio.get_running_loop().time() + wait
         while True:
-            token = await self._try(name, holder, seconds)
+            try:
+                token = await self._try(name, holder, seconds)
+            except asyncio.CancelledError:  # it may have been had all the same
+                await _to_its_end(self._release(name, holder))
+                raise
             if token is not None:
                 return DatabaseFence(name=name, holder=holder, token=token, database=self._database, clock=self._clock)
             if asyncio.get_running_loop().time() >= deadline:
@@ -93,9 +101,31 @@ class DatabaseLeases:
             except DBAPIError as error:  # away for a moment: two more tries are left
                 log.warning("lease_renewal_failed", lease=fence.name, error=error)
 
+    async def _release(self, name: str, holder: str, renewal: "asyncio.Task[None] | None" = None) -> None:
+        if renewal is not None:
+            await asyncio.wait({renewal})
+            if not renewal.cancelled():
+                renewal.exception()  # whoever holds the lease has heard of it from the fence
+        mine = update(LeaseRow).where(LeaseRow.name == name, LeaseRow.holder == holder)
+        async with self._database.write() as session:
+            await session.execute(mine.values(until=0.0))
+
     async def _set_until(self, fence: DatabaseFence, until: float) -> None:
         mine = update(LeaseRow).where(LeaseRow.name == fence.name, LeaseRow.token == fence.token)
         async with self._database.write() as session:
             result = await session.execute(mine.values(until=until))
-        if until and isinstance(result, CursorResult) and result.rowcount != 1:
+        if isinstance(result, CursorResult) and result.rowcount != 1:
             raise LeaseLost(f"the lease {fence.name} was taken over")
+
+
+async def _to_its_end(work: Coroutine[None, None, None]) -> None:
+    """Let `work` end also if the caller is cancelled meanwhile: a lease that is not let go holds up all others."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()
+        raise

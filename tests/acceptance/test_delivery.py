@@ -266,7 +266,7 @@ async def test_readiness_turns_red_for_each_platform_from_which_nothing_can_come
     world = World(tmp_path / "home")
     async with world.served():
         await world.gateway.start()
-        world.slack.delay("apps.connections.open", 20)  # from now on no socket can be had
+        world.slack.delay("apps.connections.open", 600)  # from now on no socket can be had
         world.telegram.fail("getUpdates", times=10_000, status=502)
         await world.slack.drop_sockets()
         await world.wait_for_faults({"slack"}, within=90)  # four pings of ten seconds without an answer

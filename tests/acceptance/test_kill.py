@@ -134,7 +134,7 @@ async def test_an_answer_that_waits_for_its_turn_is_delivered_without_a_label_af
 
 
 async def test_extractions_that_are_killed_leave_each_note_complete_and_once(running: World) -> None:
-    """Killed before it reads, before it writes, and after it has written; the dead one's lease must run out first."""
+    """Killed before it reads, before it writes, and after it has written."""
     places = [running.private() for _ in range(3)]
     stuck = {number: asyncio.Event() for number in range(3)}
 

@@ -115,7 +115,8 @@ class Whole:
                         (OutboxRow, (OutboxRow.state.in_(("pending", "sending")), OutboxRow.not_before <= now)),
                     )
                 ]
-            return not any(waiting)
+            # A run tells what it saved after its row is gone.
+            return not any(waiting) and not self.gateway.extractions._under_way
 
         await until(done, "the gateway did not come to rest")
 

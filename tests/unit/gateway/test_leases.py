@@ -121,3 +121,30 @@ async def test_two_replicas_respect_each_other(database: Database, leases: Datab
 
     await asyncio.gather(enter(leases), enter(other))
     assert len(won) == 1
+
+
+async def test_what_a_dead_process_held_of_one_kind_can_be_taken_over(leases: DatabaseLeases) -> None:
+    async with leases.hold("extract:A", seconds=30, wait=0) as dead, leases.hold("memory:A", seconds=30, wait=0):
+        await leases.take_over("extract")
+        async with leases.hold("extract:A", seconds=30, wait=0):
+            with pytest.raises(LeaseLost):
+                await dead.check()
+        with pytest.raises(LeaseLost):
+            async with leases.hold("memory:A", seconds=30, wait=0):
+                pass
+
+
+async def test_a_cancellation_at_any_moment_leaves_the_lease_free_and_is_not_swallowed(leases: DatabaseLeases) -> None:
+    async def hold() -> None:
+        async with leases.hold("A", seconds=30, wait=5):
+            await asyncio.sleep(0)
+        await asyncio.sleep(60)
+
+    for moment in range(60):
+        task = asyncio.create_task(hold())
+        await asyncio.sleep(moment * 0.0003)
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+        async with leases.hold("A", seconds=30, wait=0):
+            pass
