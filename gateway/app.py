@@ -16,6 +16,7 @@ from adapters.serving import serving
 from gateway import home
 from gateway.access import Access
 from gateway.agent.fork import Runs
+from gateway.agent.subagents import Subagents
 from gateway.asgi import application
 from gateway.commands.memory import MemoryCommands
 from gateway.commands.table import Commands
@@ -36,6 +37,8 @@ from gateway.settings import Settings
 from gateway.turn import Turns
 from gateway.usage import Usage
 from gateway.worker import Worker
+from memory.agent_snapshots import Snapshots
+from memory.instructions.layers import Instructions
 from memory.notes import Notes
 from memory.paths import Homes
 from memory.ports import Clock
@@ -158,7 +161,8 @@ class Gateway:
             except Transient as error:
                 announce(f"{title:9} not yet: {error}; trying again in {pause:.0f} s")
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), pause)
+                    async with asyncio.timeout(pause):
+                        await stop.wait()
                 pause = min(pause * 2, _LONGEST_PAUSE)
             except AdapterError as error:
                 raise StartRefused(f"{title} can't be started: {error}") from error
@@ -257,6 +261,7 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
     settings, clock = core.settings, core.clock
     inbox = Inbox(core.database, core.outbox, clock, lease=_LEASE_SECONDS)
     identities: dict[str, Identity] = {}
+    instructions = Instructions(homes=core.homes, managed_dir=settings.managed_dir, settings=settings.instructions)
     turns = Turns(
         settings=settings,
         database=core.database,
@@ -269,7 +274,11 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
         notes=core.notes,
         scanner=core.scanner,
         recall=Recall(core.runs.ask, core.scanner, settings.memory, clock),
-        commands=commands(core, lambda platform: identities[platform].note if platform in identities else ""),
+        instructions=instructions,
+        subagents=_subagents(core),
+        commands=commands(
+            core, instructions, lambda platform: identities[platform].note if platform in identities else ""
+        ),
         adapters=adapters,
         clock=clock,
     )
@@ -304,7 +313,23 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
     return gateway
 
 
-def commands(core: Core, identity_note: Callable[[str], str]) -> Commands:
+def _subagents(core: Core) -> Subagents:
+    memory = core.settings.memory
+    return Subagents(
+        home=core.settings.home,
+        model=core.model,
+        settings=core.settings.model,
+        memory=memory,
+        notes=core.notes,
+        scanner=core.scanner,
+        usage=core.usage,
+        clock=core.clock,
+        max_turns=memory.agent_max_turns,
+        snapshots=Snapshots(core.notes, core.leases, memory) if memory.agent_snapshots else None,
+    )
+
+
+def commands(core: Core, instructions: Instructions, identity_note: Callable[[str], str]) -> Commands:
     """Return the commands with what they look at."""
     user = UserCommands(
         settings=core.settings,
@@ -313,6 +338,7 @@ def commands(core: Core, identity_note: Callable[[str], str]) -> Commands:
         scanner=core.scanner,
         clock=core.clock,
         identity_note=identity_note,
+        instruction_files=instructions,
     )
     memory = MemoryCommands(notes=core.notes, scanner=core.scanner, clock=core.clock)
     return Commands({**user.handlers, **memory.handlers})

@@ -50,6 +50,8 @@ class Turned:
 
     lines: Sequence[Line]
     recalled: Sequence[Recalled]
+    rules: Sequence[str]
+    """Instruction rules that were told for the first time, by the names that `Shown` knows them under."""
     written: Sequence[Path]
     told_date: str
     told_notes_at: float
@@ -149,6 +151,8 @@ class History:
         first, last = rows[0].id, rows[-1].id
         for note in turned.recalled:
             await session.merge(ShownRow(session_id=to.id, name=note.name, message_id=first, units=note.units))
+        for name in turned.rules:
+            await session.merge(ShownRow(session_id=to.id, name=name, message_id=first, units=0))
         session.add_all(DirectWriteRow(session_id=to.id, message_id=last, path=str(path)) for path in turned.written)
         row = await session.get_one(SessionRow, to.id)
         row.last_at, row.told_date, row.told_notes_at = self._now(), turned.told_date, turned.told_notes_at

@@ -37,6 +37,7 @@ from adapters.base import Account, Address
 from adapters.slack.settings import SlackSettings
 from adapters.telegram.settings import TelegramSettings
 from gateway.errors import StartRefused
+from memory.instructions.settings import InstructionSettings
 from memory.scope import Mode
 from memory.settings import MemorySettings
 from scheduler.settings import SchedulerSettings
@@ -153,6 +154,7 @@ class Settings(BaseSettings):
     model: ModelSettings = ModelSettings()
     access: AccessSettings = AccessSettings()
     memory: MemorySettings = MemorySettings()
+    instructions: InstructionSettings = InstructionSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
     projects: dict[str, ProjectSettings] = Field(default_factory=dict)
     chats: dict[Annotated[str, AfterValidator(_address)], ChatSettings] = Field(default_factory=dict)

@@ -1,15 +1,19 @@
 """One turn: from a claimed message to an answer that is committed, with everything that follows from it, at once."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import date, datetime
 
+import structlog
+
 from adapters.base import Adapter
 from gateway.agent import loop
 from gateway.agent.events import Finished
-from gateway.agent.prompt import clean_name, fits, identity, scope_now, system_blocks, user_content
+from gateway.agent.prompt import clean_name, fits, identity, recent_tools, scope_now, system_blocks, user_content
+from gateway.agent.rules import TouchedRules
+from gateway.agent.subagents import Subagents
 from gateway.commands.table import Commands
 from gateway.db.engine import Database
 from gateway.history import History, Line, Session, Turned
@@ -23,12 +27,18 @@ from gateway.tools.definitions import DEFINITIONS
 from gateway.tools.toolbox import Toolbox
 from gateway.usage import Usage
 from memory import paths
+from memory.agent_memory import recall_for
+from memory.agents import agents_prompt
 from memory.extract import Scans, writable
+from memory.instructions.layers import Instructions
+from memory.instructions.telling import render
 from memory.notes import Notes
 from memory.ports import Clock, Outcome, Rights
 from memory.prompt import date_note, memory_prompt, tail_note
 from memory.recall import Recall, Recalled
 from memory.scope import Scope
+
+log = structlog.get_logger(__name__)
 
 STOP = "stop"
 """The message with which a turn's task is cancelled when its person said /stop."""
@@ -61,6 +71,8 @@ class Turns:
     notes: Notes
     scanner: Scans
     recall: Recall
+    instructions: Instructions
+    subagents: Subagents
     commands: Commands
     adapters: Mapping[str, Adapter]
     clock: Clock
@@ -90,20 +102,37 @@ class Turns:
         first = self.posts(claim, "…")[0]
         async with live_reply(adapter, self.outbox, first, claim.inbound.account) as reply:
             prepared = await self._prepare(claim, scope)
-            toolbox = Toolbox(scope, _rights(scope, self.settings), self.notes, self.clock)
+            rights = _rights(scope, self.settings)
+            rules = TouchedRules(self.instructions, scope, prepared.session.shown.names)
+            toolbox = Toolbox(
+                scope,
+                rights,
+                self.notes,
+                self.clock,
+                agent=self.subagents.tool(scope, rights),
+                after_read=rules,
+            )
             try:
                 finished = await self._answer(prepared, toolbox, reply)
             except asyncio.CancelledError as cancelled:
                 if cancelled.args != (STOP,):
                     raise
                 finished = _stopped(reply.text)
-        await self._commit(claim, prepared, toolbox, finished)
+        await self._commit(claim, prepared, toolbox, finished, rules=rules.new)
 
     async def _prepare(self, claim: Claim, scope: Scope) -> _Prepared:
         now = self.clock()
         local = scope_now(scope, now)
         session = await self._open(claim, scope) or await self._start(claim, scope, local)
-        recalled = await self.recall(scope, claim.inbound.text, shown=session.shown)
+        recalled = await recall_for(
+            self.recall,
+            scope,
+            claim.inbound.text,
+            agents=(await self.subagents.known(scope)).found,
+            home=self.settings.home,
+            shown=session.shown,
+            recent_tools=recent_tools(session.messages),
+        )
         notes = [_date(session, local), f"Sent at {local:%H:%M}.", tail_note(await self._changed(scope, session))]
         line = Line(
             role="user",
@@ -131,7 +160,16 @@ class Turns:
     async def _start(self, claim: Claim, scope: Scope, local: datetime) -> Session:
         if scope.enabled:
             paths.ensure(scope)
-        system = system_blocks(identity(claim.inbound, now=local), await memory_prompt(scope, self.settings.memory))
+        agents = await self.subagents.known(scope)
+        for fault in agents.faults:
+            log.warning("agent_file_skipped", reason=str(fault))
+        frozen = [
+            identity(claim.inbound, now=local),
+            render(await self.instructions.load(scope)),
+            agents_prompt(agents.found),
+        ]
+        identity_text = "\n\n".join(part for part in frozen if part)
+        system = system_blocks(identity_text, await memory_prompt(scope, self.settings.memory))
         return await self.history.start_session(
             scope, str(claim.inbound.address), system=system, today=local.date().isoformat()
         )
@@ -159,10 +197,13 @@ class Turns:
                 await reply.show(event)
         raise AssertionError("the loop ends with Finished")
 
-    async def _commit(self, claim: Claim, prepared: _Prepared, toolbox: Toolbox, finished: Finished) -> None:
+    async def _commit(
+        self, claim: Claim, prepared: _Prepared, toolbox: Toolbox, finished: Finished, *, rules: Sequence[str]
+    ) -> None:
         turned = Turned(
             lines=(prepared.line, *finished.lines),
             recalled=prepared.recalled,
+            rules=rules,
             written=toolbox.written,
             told_date=prepared.today,
             told_notes_at=prepared.told_notes_at,

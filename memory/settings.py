@@ -42,8 +42,6 @@ class MemorySettings(BaseModel):
     """Tell the model how to search older notes and transcripts."""
 
     recall_enabled: bool = True
-    recall_model: str | None = None
-    """The model of the selector; None: the host's small model."""
     recall_deadline: float = Field(default=2.0, gt=0)
     recall_fallback: bool = True
     """The local ranking stands in when the selector is late, broken or absent."""
@@ -61,6 +59,11 @@ class MemorySettings(BaseModel):
     extraction_max_turns: int = Field(default=5, ge=1)
     extraction_drain: float = Field(default=60.0, ge=0)
     """How long a stopping process waits for runs that have begun."""
+
+    agent_max_turns: int = Field(default=20, ge=1)
+    """Requests that one run of a sub-agent may make."""
+    agent_snapshots: bool = True
+    """Begin an agent's empty user memory with the project's snapshot of it."""
 
     auto_dream_enabled: bool = True
     dream_min_hours: float = Field(default=24.0, ge=0)

@@ -125,3 +125,21 @@ def _marked(message: dict[str, Any]) -> dict[str, Any]:
 def scope_now(scope: Scope, now: datetime) -> datetime:
     """Return the moment in the scope's own time zone."""
     return now.astimezone(ZoneInfo(scope.timezone))
+
+
+def recent_tools(messages: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """Return the tools that the last turn used with success and without a single failure, for recall to know of."""
+    names: dict[str, str] = {}
+    outcomes: dict[str, list[bool]] = {}
+    for message in reversed(messages):
+        blocks = message["content"]
+        results = [block for block in blocks if block["type"] == "tool_result"]
+        if message["role"] == "user" and not results:
+            break
+        names.update({block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"})
+        for result in results:
+            outcomes.setdefault(result["tool_use_id"], []).append(not result.get("is_error", False))
+    by_name: dict[str, list[bool]] = {}
+    for call, name in names.items():
+        by_name.setdefault(name, []).extend(outcomes.get(call, [False]))
+    return tuple(sorted(name for name, went in by_name.items() if all(went)))

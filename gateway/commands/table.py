@@ -12,6 +12,7 @@ MENU: Sequence[tuple[str, str]] = (
     ("new", "begin a new conversation; memory stays"),
     ("stop", "stop the answer that is being written"),
     ("status", "what is on, and what today has cost"),
+    ("instructions", "which instruction files apply here, in which order"),
     ("memory", "what I remember here; /memory NAME shows one note"),
 )
 """Names and summaries of all commands, as the platforms' menus and /help show them."""

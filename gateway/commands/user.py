@@ -8,6 +8,8 @@ from gateway.history import History
 from gateway.settings import Settings
 from gateway.usage import Usage
 from memory.extract import Scans
+from memory.instructions.layers import Instructions
+from memory.instructions.telling import describe
 from memory.ports import Clock
 from memory.scope import Mode
 
@@ -23,6 +25,7 @@ class UserCommands:
     usage: Usage
     scanner: Scans
     clock: Clock
+    instruction_files: Instructions
     identity_note: Callable[[str], str]
 
     @property
@@ -34,6 +37,7 @@ class UserCommands:
             "new": self.new,
             "stop": self.stop,
             "status": self.status,
+            "instructions": self.instructions,
         }
 
     async def start(self, _: Asked) -> Reply:
@@ -82,6 +86,10 @@ class UserCommands:
             self.identity_note(address.platform),
         ]
         return Reply(text="\n".join(line for line in lines if line))
+
+    async def instructions(self, asked: Asked) -> Reply:
+        """Say which instruction files are loaded here, in which order."""
+        return Reply(text=describe(await self.instruction_files.load(asked.scope)))
 
     async def _memory(self, asked: Asked) -> str:
         scope = asked.scope

@@ -68,4 +68,10 @@ DEFINITIONS: tuple[dict[str, Any], ...] = (
         {"pattern": "The regular expression."},
         {"path": {"type": "string", "description": "A file or folder; the memory directory if left out."}},
     ),
+    _tool(
+        "Agent",
+        "Have one of the agents listed in the system prompt do a task, and get its report. It sees nothing of this "
+        "conversation, so the prompt says all that it needs.",
+        {"name": "The agent's name.", "prompt": "The task, complete in itself."},
+    ),
 )

@@ -5,6 +5,7 @@
 | read, glob, grep  | below `rights.read`                                            |
 | write, edit, delete | Markdown below `rights.write`, never with `append_only`      |
 | append            | Markdown below `rights.write`; with `append_only` that file alone |
+| Agent             | in a person's turn only: forks and agents are given none       |
 | anything else     | denied                                                         |
 """
 
@@ -28,6 +29,10 @@ from memory.paths import contained, in_team, readable_path, writable_path
 from memory.ports import Clock, Rights
 from memory.scope import Scope
 
+Tool = Callable[[Mapping[str, Any]], Awaitable[Any]]
+AfterRead = Callable[[Path], Awaitable[str]]
+"""Returns what is to be said after a file was read, such as rules for it."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -42,7 +47,16 @@ class ToolResult:
 class Toolbox:
     """The tools of one run. It remembers what the run has read, so that a write knows what it replaces."""
 
-    def __init__(self, scope: Scope, rights: Rights, notes: Notes, clock: Clock) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        rights: Rights,
+        notes: Notes,
+        clock: Clock,
+        *,
+        agent: Tool | None = None,
+        after_read: AfterRead | None = None,
+    ) -> None:
         self._scope = scope
         self._rights = rights
         self._notes = notes
@@ -51,7 +65,8 @@ class Toolbox:
         self._written: dict[Path, None] = {}
         outside = [root for root in rights.read if root != scope.memory_dir]
         self._context = AgentToolContext(workdir=scope.memory_dir, allowed_roots=outside)
-        self._tools: Mapping[str, Callable[[Mapping[str, Any]], Awaitable[Any]]] = {
+        self._after_read = after_read
+        self._tools: dict[str, Tool] = {
             "read": self._read,
             "write": self._write,
             "edit": self._edit,
@@ -59,7 +74,7 @@ class Toolbox:
             "delete": self._delete,
             "glob": self._glob,
             "grep": self._grep,
-        }
+        } | ({"Agent": agent} if agent else {})
 
     @property
     def definitions(self) -> list[dict[str, Any]]:
@@ -91,7 +106,10 @@ class Toolbox:
         if isinstance(text, str) and path.is_relative_to(self._scope.memory_dir):
             age = age_days(path.stat().st_mtime, self._clock().timestamp())
             text = "\n\n".join(filter(None, (freshness_note(age), text)))
-        return text if not isinstance(text, str) or text.strip() else "(the file is empty)"
+        if not isinstance(text, str):
+            return text
+        rules = await self._after_read(path) if self._after_read else ""
+        return "\n\n".join(filter(None, (text.strip() and text, rules))) or "(the file is empty)"
 
     async def _write(self, given: Mapping[str, Any]) -> str:
         path = self._writable(_text(given, "file_path"))
