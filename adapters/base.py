@@ -106,7 +106,9 @@ class Inbound:
     `external_id` is unique within the platform and the same each time the platform repeats the message.
     `addressed` says that the bot is meant: a private chat, a mention, a reply to the bot, or a command for it;
     what is not addressed is not answered. `text` has the bot's own mention taken out. `attachments` names the kinds
-    of what came along (`photo`, `voice`); nothing is downloaded.
+    of what came along (`photo`, `voice`); nothing is downloaded. `in_conversation` is false for what was said to a chat
+    as a whole where each conversation is a thread, as Slack's slash commands in channels are: there is nothing that it
+    could stop or end.
     """
 
     external_id: str
@@ -121,6 +123,7 @@ class Inbound:
     chat_title: str = ""
     language: str = ""
     attachments: tuple[str, ...] = ()
+    in_conversation: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,6 +158,12 @@ class Inbox(Protocol):
         Raises whatever the store raises: the adapter must then not acknowledge the event, so that it comes again.
         """
 
+    async def moved(self, old: Address, new: Address) -> None:
+        """Store durably that a whole chat goes on under another id; told again, in either order, it changes nothing.
+
+        Raises as `put` does.
+        """
+
 
 class Live(Protocol):
     """An answer while it is being written. Failures to show it are swallowed: the final text is sent apart."""
@@ -176,7 +185,6 @@ class Health:
 
     ok: bool
     detail: str
-    last_event_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ that an operator approves (`reverie access approve CODE`). Shared chats are clos
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -42,22 +42,44 @@ class Access:
         self._clock = clock
 
     async def judge(self, inbound: Inbound) -> Verdict:
-        """Decide on a message that is meant for the bot, and make its sender and chat known."""
+        """Decide on a message that is meant for the bot; of those who are refused no name is kept."""
+        async with self._database.read() as session:
+            verdict = await self._known(session, inbound)
+        return verdict or await self._meet(inbound)
+
+    async def _known(self, session: AsyncSession, inbound: Inbound) -> Verdict | None:
+        """Decide without a write, which most messages need not: the sender and the chat are as they were."""
+        who, address = inbound.account, inbound.address
+        account = await session.get(AccountRow, (who.platform, who.workspace, who.user))
+        chat = await session.get(ChatRow, (address.platform, address.workspace, address.chat))
+        if account is None or chat is None or account.name != inbound.name:
+            return None
+        if inbound.chat_title and chat.title != inbound.chat_title:
+            return None
+        if inbound.kind is ChatKind.SHARED:
+            verdict = self._shared(address, chat)
+            return verdict if verdict.allowed else None
+        return Verdict(allowed=True, principal=account.principal) if self._may_talk(who, account) else None
+
+    async def _meet(self, inbound: Inbound) -> Verdict:
         async with self._database.write() as session:
             account = await self._account(session, inbound)
             chat = await self._chat(session, inbound, account)
             if inbound.kind is ChatKind.PRIVATE:
-                return await self._private(session, inbound.account, account)
-            return self._shared(inbound.address, chat)
+                verdict = await self._private(session, inbound.account, account)
+            else:
+                verdict = self._shared(inbound.address, chat)
+            if not verdict.allowed:
+                account.name = chat.title = ""
+            return verdict
 
     async def _private(self, session: AsyncSession, who: Account, row: AccountRow) -> Verdict:
-        policy = self._settings.access
-        may = who in policy.owners or who in policy.members or row.allowed
-        if policy.private == "off" and who not in policy.owners:
-            return Verdict(allowed=False, principal=row.principal, word="This bot doesn't take private messages.")
-        if may or policy.private in ("open", "off"):
+        if self._may_talk(who, row):
             return Verdict(allowed=True, principal=row.principal)
-        if policy.private == "listed":
+        policy = self._settings.access.private
+        if policy == "off":
+            return Verdict(allowed=False, principal=row.principal, word="This bot doesn't take private messages.")
+        if policy == "listed":
             word = f"This bot is private. Its operator can let you in; your id here is {who}."
             return Verdict(allowed=False, principal=row.principal, word=word)
         given = await session.get(PairingRow, (who.platform, who.workspace, who.user))
@@ -73,9 +95,15 @@ class Access:
         )
         return Verdict(allowed=False, principal=row.principal, word=word)
 
+    def _may_talk(self, who: Account, row: AccountRow) -> bool:
+        policy = self._settings.access
+        if who in policy.owners or policy.private == "off":
+            return who in policy.owners
+        return policy.private == "open" or who in policy.members or row.allowed
+
     def _shared(self, address: Address, row: ChatRow) -> Verdict:
         policy = self._settings.access.shared
-        bound = self._settings.project_of(address) is not None
+        bound = self._settings.project_of(*names_of(address, row.principal)) is not None
         if policy == "open" or (policy == "approved" and (row.allowed or bound)):
             return Verdict(allowed=True, principal=row.principal)
         word = (
@@ -109,6 +137,16 @@ class Access:
             row = await session.get(ChatRow, (address.platform, address.workspace, address.chat))
             row = row or self._add_chat(session, address, kind=ChatKind.SHARED, principal=_of_chat(address), title="")
             row.allowed = allowed
+
+    async def move(self, session: AsyncSession, old: Address, new: Address) -> str:
+        """Let a shared chat be who it was under its old id, inside the caller's transaction; returns its principal."""
+        before = await session.get(ChatRow, (old.platform, old.workspace, old.chat))
+        before = before or self._add_chat(session, old, kind=ChatKind.SHARED, principal=_of_chat(old), title="")
+        row = await session.get(ChatRow, (new.platform, new.workspace, new.chat))
+        row = row or self._add_chat(session, new, kind=ChatKind.SHARED, principal=_of_chat(new), title=before.title)
+        if row.principal != before.principal:  # else it was moved before, and may have been forbidden since
+            row.principal, row.allowed = before.principal, row.allowed or before.allowed
+        return row.principal
 
     async def known(self) -> Sequence[str]:
         """List who and where is allowed, a line each."""
@@ -197,6 +235,17 @@ class Access:
 def is_shared(principal: str) -> bool:
     """Whether a principal is a group or channel and not a person."""
     return principal.startswith("chat:")
+
+
+def names_of(address: Address, principal: str) -> tuple[Address, ...]:
+    """Return how the settings may name this conversation: as it is, or under the id that its chat had at first.
+
+    A shared chat that has moved keeps its principal, and that holds the first id.
+    """
+    if not is_shared(principal):
+        return (address,)
+    first = replace(Address.parse(principal.removeprefix("chat:")), thread=address.thread)
+    return (address,) if first == address else (address, first)
 
 
 def _of_chat(address: Address) -> str:

@@ -3,35 +3,43 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import structlog
+from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 
 from adapters.base import Adapter, Identity
 from adapters.errors import AdapterError, Transient
 from adapters.serving import serving
+from adapters.waiting import happens
 from gateway import home
 from gateway.access import Access
 from gateway.agent.fork import Runs
 from gateway.agent.subagents import Subagents
 from gateway.asgi import application
+from gateway.commands.erasure import ErasureCommands
 from gateway.commands.memory import MemoryCommands
 from gateway.commands.table import Commands
 from gateway.commands.user import UserCommands
+from gateway.commands.why import WhyCommand
 from gateway.db.engine import Database, connect, migrate
 from gateway.db.leases import DatabaseLeases
+from gateway.erasures import Erasures
 from gateway.errors import StartRefused
 from gateway.extraction import Extractions
 from gateway.history import History
 from gateway.inbox import Inbox
 from gateway.intake import Intake
 from gateway.llm import client as llm
+from gateway.metrics import Metrics
+from gateway.moves import Moves
 from gateway.night import Night, open_night
 from gateway.notices import Notices
 from gateway.outbox import Outbox
+from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
 from gateway.turn import Turns
@@ -68,6 +76,8 @@ class Core:
     database: Database
     access: Access
     history: History
+    provenance: Provenance
+    erasures: Erasures
     usage: Usage
     homes: Homes
     scopes: Scopes
@@ -81,6 +91,7 @@ class Core:
     night: Night
     memory_on: bool
     clock: Clock
+    metrics: Metrics
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,9 +171,7 @@ class Gateway:
                     await stop.wait()
             except Transient as error:
                 announce(f"{title:9} not yet: {error}; trying again in {pause:.0f} s")
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await stop.wait()
+                await happens(stop, within=pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
             except AdapterError as error:
                 raise StartRefused(f"{title} can't be started: {error}") from error
@@ -214,30 +223,36 @@ async def open_core(
             enabled=memory_on,
         )
         history = History(database, clock, silence=settings.session_silence)
+        provenance = Provenance(database)
         outbox = Outbox(database, clock)
         leases = DatabaseLeases(database, clock)
         notes = Notes(leases=leases, settings=settings.memory)
         usage = Usage(database, clock)
         scopes = Scopes(settings, homes, access, database)
-        notices = Notices(outbox, history, adapters)
+        notices = Notices(outbox, history)
+        metrics = Metrics(CollectorRegistry())
         async with llm.connect(settings.model, base_url=model_url) as model:
-            runs = Runs(model, settings.model, notes, usage, clock)
+            runs = Runs(model, settings.model, notes, usage, clock, meter=metrics)
             async with open_night(
                 settings,
                 database=database,
                 scopes=scopes,
                 history=history,
+                provenance=provenance,
                 runs=runs,
                 notes=notes,
                 leases=leases,
                 notices=notices,
                 clock=clock,
+                meter=metrics,
             ) as night:
                 yield Core(
                     settings=settings,
                     database=database,
                     access=access,
                     history=history,
+                    provenance=provenance,
+                    erasures=Erasures(database, clock),
                     usage=usage,
                     homes=homes,
                     scopes=scopes,
@@ -251,6 +266,7 @@ async def open_core(
                     night=night,
                     memory_on=memory_on,
                     clock=clock,
+                    metrics=metrics,
                 )
     finally:
         await database.engine.dispose()
@@ -268,23 +284,29 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
         inbox=inbox,
         outbox=core.outbox,
         history=core.history,
+        provenance=core.provenance,
         usage=core.usage,
         scopes=core.scopes,
         model=core.model,
         notes=core.notes,
         scanner=core.scanner,
-        recall=Recall(core.runs.ask, core.scanner, settings.memory, clock),
+        recall=Recall(core.runs.ask, core.scanner, settings.memory, clock, meter=core.metrics),
         instructions=instructions,
         subagents=_subagents(core),
+        team=core.night.sync,
         commands=commands(
             core, instructions, lambda platform: identities[platform].note if platform in identities else ""
         ),
         adapters=adapters,
         clock=clock,
+        meter=core.metrics,
+        memory_off=_memory_off(core),
     )
     worker = Worker(inbox, turns, clock, concurrency=settings.workers, patience=settings.model.patience)
     extractions = Extractions(
         history=core.history,
+        provenance=core.provenance,
+        erasures=core.erasures,
         scopes=core.scopes,
         runs=core.runs,
         scanner=core.scanner,
@@ -293,6 +315,7 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
         notices=core.notices,
         clock=clock,
         concurrency=settings.workers,
+        meter=core.metrics,
     )
     gateway: Gateway
 
@@ -304,13 +327,21 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
         core=core,
         adapters=adapters,
         inbox=inbox,
-        intake=Intake(inbox, core.access, adapters, worker.stop),
+        intake=Intake(
+            inbox, core.access, adapters, worker.stop, Moves(core.database, core.access, core.history, inbox)
+        ),
         worker=worker,
         extractions=extractions,
         identities=identities,
-        web=application(faults=faults, routes=routes),
+        web=application(faults=faults, metrics=core.metrics.exposition, routes=routes),
     )
     return gateway
+
+
+def _memory_off(core: Core) -> str:
+    if core.memory_on:
+        return ""
+    return "environment" if core.settings.memory.auto_memory_enabled else "setting"
 
 
 def _subagents(core: Core) -> Subagents:
@@ -326,6 +357,7 @@ def _subagents(core: Core) -> Subagents:
         clock=core.clock,
         max_turns=memory.agent_max_turns,
         snapshots=Snapshots(core.notes, core.leases, memory) if memory.agent_snapshots else None,
+        meter=core.metrics,
     )
 
 
@@ -341,4 +373,14 @@ def commands(core: Core, instructions: Instructions, identity_note: Callable[[st
         instruction_files=instructions,
     )
     memory = MemoryCommands(notes=core.notes, scanner=core.scanner, clock=core.clock)
-    return Commands({**user.handlers, **memory.handlers})
+    why = WhyCommand(provenance=core.provenance, scanner=core.scanner, clock=core.clock)
+    erasure = ErasureCommands(
+        settings=core.settings,
+        scopes=core.scopes,
+        erasures=core.erasures,
+        provenance=core.provenance,
+        notes=core.notes,
+        scanner=core.scanner,
+        leases=core.leases,
+    )
+    return Commands({**user.handlers, **memory.handlers, **why.handlers, **erasure.handlers})

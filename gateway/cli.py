@@ -107,11 +107,15 @@ async def _run(settings: Settings, adapters: dict[str, Adapter], *, bare: bool) 
             stack.enter_context(home.only_gateway(settings.home))
         core = await stack.enter_async_context(app.open_core(settings, adapters=adapters, bare=bare))
         stop = _stop_on_signals()
+
+        def say(line: str) -> None:
+            click.echo(log.redact(line, settings.secrets))
+
         for line in _off(settings):
-            click.echo(line)
-        click.echo(f"Model     {settings.model.chat} at {settings.model.base_url or 'the public API'}")
+            say(line)
+        say(f"Model     {settings.model.chat} at {settings.model.base_url or 'the public API'}")
         click.echo(f"Memory    {'on' if core.memory_on else 'off'}, in {settings.home / 'homes'}")
-        await app.assemble(core, adapters).run(stop, announce=click.echo)
+        await app.assemble(core, adapters).run(stop, announce=say)
 
 
 def _off(settings: Settings) -> list[str]:
@@ -157,7 +161,7 @@ def _stop_on_signals(stop: asyncio.Event | None = None) -> asyncio.Event:
 
 
 def _log(settings: Settings, *, quiet: bool = False) -> None:
-    log.configure(level="ERROR" if quiet else settings.log_level, json=settings.log_json)
+    log.configure(level="ERROR" if quiet else settings.log_level, json=settings.log_json, secrets=settings.secrets)
 
 
 def main() -> None:
@@ -180,7 +184,7 @@ def main() -> None:
 
 
 def _refuse(refused: StartRefused) -> NoReturn:
-    click.echo(str(refused), err=True)
+    click.echo(log.redact(str(refused)), err=True)
     sys.exit(refused.exit_code)
 
 

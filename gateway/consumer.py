@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Generic, TypeVar
 
 import structlog
+
+from adapters.waiting import happens
 
 log = structlog.get_logger(__name__)
 
@@ -54,9 +55,7 @@ class Consumer(Generic[Taken]):
                 self._free.release()
                 if last:
                     return
-                with suppress(TimeoutError):  # not wait_for: up to Python 3.11 it can swallow a cancellation
-                    async with asyncio.timeout(_IDLE_SECONDS):
-                        await self._arrived.wait()
+                await happens(self._arrived, within=_IDLE_SECONDS)
 
     async def _take(self) -> Taken | None:
         try:

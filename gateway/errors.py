@@ -6,9 +6,11 @@ GatewayError
 ├── ModelFault
 │   ├── ModelUnavailable   the model may answer later (carries `retry_after`)
 │   └── ModelRefused       the model will never accept this request
+│       ├── Declined       it answered, and declines to do what it was asked
+│       └── TooLong        because it holds more than the model takes
 ├── Closing                the gateway is stopping and takes no more messages
 ├── ClaimLost              another worker holds the row now: nothing may be committed for it
-└── Stopped                the person said /stop
+└── JobFailed              a scheduled job did not end well; recorded with its run
 """
 
 
@@ -23,37 +25,55 @@ class StartRefused(GatewayError):
 
 
 class NothingToRun(StartRefused):
-    """No platform is configured."""
+    """No platform is configured, or no model."""
 
     exit_code = 2
 
 
 class ModelFault(GatewayError):
-    """The model gave no answer."""
+    """The model gave no answer. `public` is the cause in words for people in a chat; the message is for the log."""
+
+    public = "the model gave no answer"
+
+    def __init__(self, message: str, *, public: str = "") -> None:
+        super().__init__(message)
+        self.public = public or self.public
 
 
 class ModelUnavailable(ModelFault):
     """The model can't answer now: away, overloaded, or it broke off. May be tried after `retry_after` seconds."""
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
-        super().__init__(message)
+    public = "the model can't be reached, or is overloaded"
+
+    def __init__(self, message: str, *, retry_after: float | None = None, public: str = "") -> None:
+        super().__init__(message, public=public)
         self.retry_after = retry_after
 
 
 class ModelRefused(ModelFault):
-    """The model refuses the request, the key, or the model's name; repeating it is of no use."""
+    """The model refuses the request; repeating it is of no use."""
+
+    public = "the model refuses this message"
 
 
 class Closing(GatewayError):
     """The gateway is stopping: what comes now stays unacknowledged, so that the platform sends it again."""
 
 
+class Declined(ModelRefused):
+    """The model took the request and declines to answer it."""
+
+    public = "the model declines to answer it"
+
+
+class TooLong(ModelRefused):
+    """The request holds more than the model takes."""
+
+    public = "this is more than the model can take in at once"
+
+
 class ClaimLost(GatewayError):
     """The lease on the row ran out and somebody else has it: what was done for it must not be committed."""
-
-
-class Stopped(GatewayError):
-    """The turn was cancelled by the person."""
 
 
 class JobFailed(GatewayError):

@@ -3,20 +3,27 @@
 import asyncio
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Protocol
 
 import structlog
+from anyio import to_thread
 from sqlalchemy.exc import DBAPIError
 
 from adapters.base import Address
+from adapters.waiting import happens
 from gateway.agent.prompt import shows_former_team
+from gateway.erasures import Erasures
 from gateway.history import Due, History, Session
 from gateway.notices import Notices
+from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from memory.errors import LeaseLost
 from memory.extract import Pending, Scans, Verdict, decide, extract
-from memory.ports import Clock, Fork, Leases
+from memory.facts import facts
+from memory.notes import Watch
+from memory.ports import UNMETERED, Clock, Fork, Leases, Meter
+from memory.prompt import read_text
+from memory.provenance import ExtractionWitness
 from memory.scope import Scope
 from memory.settings import MemorySettings
 
@@ -28,13 +35,14 @@ _BUSY_SECONDS = 1.0  # another session's run is in progress for the same memory 
 _ATTEMPTS = 20  # half a day with these pauses; then the messages wait for the session's next turn
 _BACKOFF_SECONDS = 5.0
 _LONGEST_BACKOFF = 3600.0
+_NOTE_BYTES = 1024 * 1024
 
 
 class Forks(Protocol):
     """What extraction asks of `gateway.agent.fork.Runs`."""
 
-    def fork_of(self, session: Session, scope: Scope) -> Fork:
-        """Return the fork that extends this session's last request."""
+    def fork_of(self, session: Session, scope: Scope, *, watch: Watch) -> Fork:
+        """Return the fork that extends this session's last request; `watch` sees what it changes."""
 
 
 class Extractions:
@@ -44,6 +52,8 @@ class Extractions:
         self,
         *,
         history: History,
+        provenance: Provenance,
+        erasures: Erasures,
         scopes: Scopes,
         runs: Forks,
         scanner: Scans,
@@ -52,8 +62,11 @@ class Extractions:
         notices: Notices,
         clock: Clock,
         concurrency: int,
+        meter: Meter = UNMETERED,
     ) -> None:
         self._history = history
+        self._provenance = provenance
+        self._erasures = erasures
         self._scopes = scopes
         self._runs = runs
         self._scanner = scanner
@@ -61,6 +74,7 @@ class Extractions:
         self._leases = leases
         self._notices = notices
         self._clock = clock
+        self._meter = meter
         self._free = asyncio.Semaphore(concurrency)
         self._under_way: set[int] = set()
         self._closing = asyncio.Event()
@@ -79,9 +93,7 @@ class Extractions:
                     if session_id not in self._under_way:
                         self._under_way.add(session_id)
                         group.create_task(self._one(session_id))
-                with suppress(TimeoutError):  # not wait_for: up to Python 3.11 it can swallow a cancellation
-                    async with asyncio.timeout(_LOOK_SECONDS):
-                        await self._closing.wait()
+                await happens(self._closing, within=_LOOK_SECONDS)
 
     async def _due(self) -> Sequence[int]:
         try:
@@ -106,21 +118,34 @@ class Extractions:
             await self._consider(due, session)
         except Exception:  # edge: whatever it is, it must not be tried without a pause
             log.exception("extraction_fault", session_id=due.session_id)
+            self._meter.count("extractions", outcome="error")
             await self._history.failed_due(due, after=_backoff(due))
 
     async def _consider(self, due: Due, session: Session) -> None:
-        scope = await self._scopes.of(Address.parse(session.conversation), session.principal)
+        if await self._erasures.touch(session.id):  # it may hold what was forgotten: nothing goes out of it any more
+            await self._history.close_due(due, move_cursor=False)
+            return
+        address = Address.parse(session.conversation)
+        if await self._scopes.ignoring(address, session.principal):  # what is said there is never taken up, nor logged
+            await self._history.close_due(due, move_cursor=True)
+            return
+        scope = await self._scopes.of(address, session.principal)
         bound_anew = (scope.principal, scope.project) != (session.principal, session.project)
         if bound_anew or shows_former_team(session.system, scope):
             # This is no longer its memory, or the transcript holds what may not be shown to it any more.
             await self._history.close_due(due, move_cursor=True)
             return
         pending = Pending(
-            new_messages=due.new_messages, turns=due.turns, direct_writes=due.direct_writes, forced=due.forced
+            new_messages=due.new_messages,
+            turns=due.turns,
+            direct_writes=due.direct_writes,
+            shown="\n".join(block["text"] for block in session.system),
+            forced=due.forced,
         )
         decision = decide(scope, pending, self._settings)
         if decision.verdict is not Verdict.RUN:
             log.info("extraction_skipped", reason=decision.reason)
+            self._meter.count("extraction_skips", reason=decision.reason)
             await self._skip(due, decision.verdict, decision.reason)
             return
         try:
@@ -140,8 +165,16 @@ class Extractions:
             await self._history.close_due(due, move_cursor=False)
 
     async def _extract(self, scope: Scope, due: Due, session: Session, pending: Pending) -> None:
-        fork = self._runs.fork_of(session, scope)
-        done = await extract(scope, pending, fork, self._scanner, self._settings, self._clock)
+        heard = await self._provenance.heard(session.id, principal=session.principal, upto=due.upto)
+        shown = await to_thread.run_sync(_shown, scope, session)
+        witness = ExtractionWitness(heard=heard, shown=shown)
+        fork = self._runs.fork_of(session, scope, watch=witness)
+        done = await extract(scope, pending, fork, self._scanner, self._settings, self._clock, meter=self._meter)
+        coalesced = await self._history.turns_after(due)
+        if coalesced:
+            log.info("extraction_coalesced", turns=coalesced)
+            self._meter.count("extraction_turns_coalesced", coalesced)
+        await self._provenance.record(scope, witness, heard)
         if done.cursor_moves:
             await self._history.close_due(due, move_cursor=True)
         else:
@@ -150,6 +183,14 @@ class Extractions:
             await self._notices.tell(
                 session.conversation, scope.principal, done.notice, key=f"saved:{due.session_id}:{due.upto}"
             )
+
+
+def _shown(scope: Scope, session: Session) -> list[str]:
+    """Return the facts of the notes that recall has shown in a session; blocking."""
+    paths = (scope.memory_dir / name for name in session.shown.names if name.endswith(".md"))
+    inside = (path for path in paths if path.is_relative_to(scope.memory_dir))  # rules of a project are shown too
+    texts = (read_text(scope.memory_dir, path, limit=_NOTE_BYTES) for path in inside)
+    return [fact for text in texts for fact in facts(text)]
 
 
 def _backoff(due: Due) -> float:

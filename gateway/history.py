@@ -10,8 +10,10 @@ from typing import Any
 from sqlalchemy import Select, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from adapters.base import Address
+from gateway.db.addresses import moved, within
 from gateway.db.engine import Database
-from gateway.db.models import DirectWriteRow, DueRow, MessageRow, SessionRow, ShownRow
+from gateway.db.models import DirectWriteRow, DueRow, ErasureRow, IgnoredRow, MessageRow, SessionRow, ShownRow
 from memory.ports import Clock, Said
 from memory.recall import Recalled, Shown
 from memory.scope import Scope
@@ -131,6 +133,24 @@ class History:
                 await self._end(session, row)
         return len(rows)
 
+    async def move(self, session: AsyncSession, old: Address, new: Address) -> None:
+        """Let a chat's sessions go on in its new place, inside the caller's transaction.
+
+        Where a session is open there already, the old one ends.
+        """
+        here, there = within(SessionRow.conversation, old), moved(SessionRow.conversation, old, new)
+        begun = select(SessionRow.conversation).where(~SessionRow.ended, within(SessionRow.conversation, new))
+        taken = (await session.scalars(begun)).all()
+        for row in (await session.scalars(select(SessionRow).where(here, ~SessionRow.ended, there.in_(taken)))).all():
+            await self._end(session, row)
+        await session.flush()
+        await session.execute(update(SessionRow).where(here).values(conversation=there))
+        # Where somebody has said that memory is to be left aside, it is left aside still.
+        for ignored in (await session.scalars(select(IgnoredRow).where(within(IgnoredRow.conversation, old)))).all():
+            place = str(new) + ignored.conversation.removeprefix(str(old))
+            await session.merge(IgnoredRow(conversation=place, principal=ignored.principal, since=ignored.since))
+            await session.delete(ignored)
+
     async def add_turn(self, session: AsyncSession, to: Session, turned: Turned) -> None:
         """Store a turn inside the caller's transaction and mark its extraction due."""
         rows = [
@@ -225,6 +245,12 @@ class History:
             else:
                 row.turns, row.forced, row.attempts = row.turns - due.turns, True, 0
 
+    async def turns_after(self, due: Due) -> int:
+        """Return how many turns have ended since this extraction was taken up; it must not be closed yet."""
+        turns = select(DueRow.turns).where(DueRow.session_id == due.session_id)
+        async with self._database.read() as session:
+            return max(0, (await session.scalar(turns) or 0) - due.turns)
+
     async def failed_due(self, due: Due, *, after: float) -> None:
         """Count a failed attempt and leave the extraction due for `after` seconds; see `postpone_due`."""
         await self._put_off(due, after=after, attempts=due.attempts + 1)
@@ -240,32 +266,43 @@ class History:
 
     # -- memory.ports.History
 
-    async def sittings_since(self, scope: Scope, since: datetime) -> int:
-        """Count stretches without an hour's silence, per conversation, that ended after `since`."""
+    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> int:
+        """Count stretches without an hour's silence, per conversation, that ended after `since`; at most `enough`.
+
+        Reads from the newest message backwards, no further than it has to.
+        """
         times = (
             select(SessionRow.conversation, MessageRow.at)
             .join(SessionRow, MessageRow.session_id == SessionRow.id)
             .where(SessionRow.principal == scope.principal, SessionRow.project == scope.project)
             .where(MessageRow.principal == scope.principal)
             .where(MessageRow.said != "", MessageRow.at > since.timestamp())
-            .order_by(SessionRow.conversation, MessageRow.at)
+            .order_by(MessageRow.at.desc())
         )
-        count, last = 0, ("", 0.0)
-        async with self._database.read() as session:
-            for conversation, at in (await session.execute(times)).all():
-                if conversation != last[0] or at - last[1] > _SITTING.total_seconds():
+        count = 0
+        began: dict[str, float] = {}  # of the sitting that is being read, per conversation
+        async with self._database.read() as session, (await session.connection()).stream(times) as rows:
+            while count < enough and (row := await rows.fetchone()) is not None:
+                conversation, at = row
+                if conversation not in began or began[conversation] - at > _SITTING.total_seconds():
                     count += 1
-                last = (conversation, at)
+                began[conversation] = at
         return count
 
     async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:
-        """Return what people and the bot said in [start, end) in this scope, oldest first."""
+        """Return what people and the bot said in [start, end) in this scope, oldest first, and was not forgotten."""
+        forgotten = select(ErasureRow.message_id).where(
+            ErasureRow.principal == scope.principal,
+            ErasureRow.project == scope.project,
+            ErasureRow.message_id.is_not(None),
+        )
         said = (
             select(MessageRow)
             .join(SessionRow, MessageRow.session_id == SessionRow.id)
             .where(SessionRow.principal == scope.principal, SessionRow.project == scope.project)
             .where(MessageRow.principal == scope.principal)
             .where(MessageRow.said != "", MessageRow.at >= start.timestamp(), MessageRow.at < end.timestamp())
+            .where(MessageRow.id.not_in(forgotten))
             .order_by(MessageRow.id)
         )
         async with self._database.read() as session:

@@ -8,20 +8,24 @@ refused: stored only so that a repeat is recognised; nothing works on it
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import structlog
 from sqlalchemy import and_, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Account, Address, ChatKind, Inbound
+from gateway.db.addresses import within
 from gateway.db.engine import Database
 from gateway.db.line import Line
 from gateway.db.models import InboxRow
 from gateway.outbox import Outbox, Post
 from memory.ports import Clock
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,18 +73,15 @@ class Inbox:
     async def claim(self, platforms: Collection[str]) -> Claim | None:
         """Take the next message of these platforms; None if nobody waits who may be served now."""
         async with self._database.write() as session:
-            row = await self._line.claim(session, platforms=platforms, now=self._now(), lease=self._lease)
-            if row is None:
-                return None
-            return Claim(
-                id=row.id,
-                token=row.claim,
-                inbound=_from_json(row.payload),
-                principal=row.principal,
-                attempts=row.attempts,
-                stopped=row.stop,
-                received_at=row.received_at,
-            )
+            while row := await self._line.claim(session, platforms=platforms, now=self._now(), lease=self._lease):
+                try:
+                    return _claim(row)
+                except (KeyError, TypeError, ValueError):
+                    # Stored by another version of this program: it must not hold up everybody else.
+                    log.exception("inbox_row_unreadable", inbox_id=row.id)
+                    row.state, row.error = "dead", "unreadable"
+                    await session.flush()
+            return None
 
     async def renew(self, claim: Claim) -> bool:
         """Hold the message longer and return whether its person said /stop; raises `ClaimLost`."""
@@ -135,6 +136,20 @@ class Inbox:
         self._outbox.wake()
         return found
 
+    async def move(self, session: AsyncSession, old: Address, new: Address, *, principal: str) -> None:
+        """Let what waits in a chat, and the answers that wait, wait in its new place, inside the caller's transaction.
+
+        What is being answered at this moment is left where it is: the platform knows both ids.
+        """
+        waits = (self._line.is_open(InboxRow), InboxRow.state == "pending")
+        for row in (await session.scalars(select(InboxRow).where(*waits, within(InboxRow.conversation, old)))).all():
+            address = replace(Address(**row.payload["address"]), chat=new.chat)
+            row.payload = row.payload | {"address": asdict(address)}
+            row.conversation = str(address)
+        early = update(InboxRow).where(*waits, within(InboxRow.conversation, new))
+        await session.execute(early.values(principal=principal))
+        await self._outbox.move(session, old, new)
+
     async def take_over(self) -> None:
         """Claim at once what a dead process held: right only where no other process runs on this database."""
         async with self._database.write() as session:
@@ -173,6 +188,18 @@ class Inbox:
 
     def _now(self) -> float:
         return self._clock().timestamp()
+
+
+def _claim(row: InboxRow) -> Claim:
+    return Claim(
+        id=row.id,
+        token=row.claim,
+        inbound=_from_json(row.payload),
+        principal=row.principal,
+        attempts=row.attempts,
+        stopped=row.stop,
+        received_at=row.received_at,
+    )
 
 
 def _to_json(inbound: Inbound) -> dict[str, Any]:

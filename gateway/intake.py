@@ -1,11 +1,11 @@
 """Intake: what an adapter hands over is judged, then stored; /stop goes round the line."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 import structlog
 
-from adapters.base import Adapter, Inbound
+from adapters.base import Adapter, Address, Inbound
 from gateway.access import Access, Verdict
 from gateway.errors import Closing
 from gateway.inbox import Inbox
@@ -15,15 +15,24 @@ log = structlog.get_logger(__name__)
 
 
 class Intake:
-    """The gateway's side of `adapters.base.Inbox`. `stop` cancels the turn of a claim, if it runs in this process."""
+    """The gateway's side of `adapters.base.Inbox`.
+
+    `stop` cancels the turn of a claim, if it runs in this process; `move` stores that a chat has a new id.
+    """
 
     def __init__(
-        self, inbox: Inbox, access: Access, adapters: Mapping[str, Adapter], stop: Callable[[str], None]
+        self,
+        inbox: Inbox,
+        access: Access,
+        adapters: Mapping[str, Adapter],
+        stop: Callable[[str], None],
+        move: Callable[[Address, Address], Awaitable[None]],
     ) -> None:
         self._inbox = inbox
         self._access = access
         self._adapters = adapters
         self._stop = stop
+        self._move = move
         self._closed = False
 
     def close(self) -> None:
@@ -43,10 +52,16 @@ class Intake:
         verdict = await self._access.judge(inbound)
         if not verdict.allowed:
             await self._refuse(inbound, verdict)
-        elif _word(inbound) == "/stop":
+        elif _word(inbound) == "/stop" and inbound.in_conversation:
             await self._stop_running(inbound, verdict)
         else:
             await self._inbox.add(inbound, principal=verdict.principal)
+
+    async def moved(self, old: Address, new: Address) -> None:
+        """Store that a chat goes on under another id. Raises `Closing` after `close`."""
+        if self._closed:
+            raise Closing
+        await self._move(old, new)
 
     async def _refuse(self, inbound: Inbound, verdict: Verdict) -> None:
         log.info("refused", chat=str(inbound.address), account=str(inbound.account))

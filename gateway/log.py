@@ -3,7 +3,7 @@
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Collection, MutableMapping
 from typing import Any, TextIO
 
 import structlog
@@ -12,12 +12,14 @@ _SECRETS = re.compile(
     r"\d{6,12}(?::|%3A)[A-Za-z0-9_-]{30,}"  # Telegram bot token, which client libraries put into URLs
     r"|xox[a-z]-[A-Za-z0-9-]+|xapp-[A-Za-z0-9-]+"  # Slack
     r"|sk-ant-[A-Za-z0-9_-]+|\bsk-[A-Za-z0-9_-]{8,}"  # Anthropic, and most servers that speak its API
-    r"|(?<=://)[^\s/@:]*:[^\s/@]+(?=@)"  # user:password in the URL of a database or proxy
+    r"|(?<=://)[^\s/]*:[^\s/]*(?=@)"  # user:password in a URL, up to the last @: a password may hold one
 )
 
 
-def redact(text: str) -> str:
-    """Replace whatever has the shape of one of our tokens."""
+def redact(text: str, secrets: Collection[str] = ()) -> str:
+    """Replace whatever has the shape of one of our tokens, and the given secrets themselves."""
+    for secret in secrets:
+        text = text.replace(secret, "[redacted]")
     return _SECRETS.sub("[redacted]", text)
 
 
@@ -27,12 +29,17 @@ def _name_errors(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMap
     return event
 
 
-def _redact_line(_: Any, __: str, line: Any) -> str:
-    return redact(str(line))
+def configure(
+    *, level: str = "INFO", json: bool = False, stream: TextIO | None = None, secrets: Collection[str] = ()
+) -> None:
+    """Set logging up for the process. The libraries' own loggers speak from WARNING on, through the same redaction.
 
+    `secrets` are the configured tokens, which need not have a shape that can be told.
+    """
 
-def configure(*, level: str = "INFO", json: bool = False, stream: TextIO | None = None) -> None:
-    """Set logging up for the process. The libraries' own loggers speak from WARNING on, through the same redaction."""
+    def redact_line(_: Any, __: str, line: Any) -> str:
+        return redact(str(line), secrets)
+
     out = stream or sys.stderr
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -42,7 +49,7 @@ def configure(*, level: str = "INFO", json: bool = False, stream: TextIO | None 
         _name_errors,
     ]
     # Redaction comes after rendering: whatever a token was hidden in, it is text by then.
-    rendering: list[structlog.typing.Processor] = [_renderer(json=json, colors=out.isatty()), _redact_line]
+    rendering: list[structlog.typing.Processor] = [_renderer(json=json, colors=out.isatty()), redact_line]
     numeric = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
         processors=[*shared, *rendering],

@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import httpx
 from starlette.applications import Starlette
@@ -19,13 +19,15 @@ from gateway.db.engine import Database
 from gateway.errors import JobFailed
 from gateway.history import History
 from gateway.notices import Notices
+from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
 from gateway.team_states import DatabaseSyncStates
+from memory.consolidation import Consolidated, Consolidation, Ending
 from memory.dailylog import Distil, close_day, day_bounds
-from memory.dream import Dream, DreamOutcome, DreamResult, Gate
+from memory.dream import Dream, Gate
 from memory.notes import Notes
-from memory.ports import Clock, Leases
+from memory.ports import UNMETERED, Clock, Leases, Meter
 from memory.scope import Scope
 from memory.team.client import TeamSync
 from memory.team.server import Grant, TokenTable, routes
@@ -55,14 +57,16 @@ async def open_night(
     database: Database,
     scopes: Scopes,
     history: History,
+    provenance: Provenance,
     runs: Runs,
     notes: Notes,
     leases: Leases,
     notices: Notices,
     clock: Clock,
+    meter: Meter = UNMETERED,
 ) -> AsyncIterator[Night]:
     """Make the jobs and what they work with; nothing ticks before `Night.clock` is entered."""
-    store = TeamStore(database.engine, clock=clock, limits=Limits())
+    store = TeamStore(database, clock=clock, limits=Limits())
     own_token = secrets.token_urlsafe(32)
     repos = frozenset(project.repo or name for name, project in settings.projects.items())
     grants = {own_token: Grant(author="gateway", repos=repos), **_granted(settings)}
@@ -81,26 +85,27 @@ async def open_night(
             clock=clock,
             sleep=asyncio.sleep,
             jitter=random.random,
+            meter=meter,
         )
-        distil = Distil(run=runs.run, notes=notes, leases=leases, notice=notices, settings=settings.memory, clock=clock)
-        dream = Dream(
-            run=runs.run,
-            history=history,
+        consolidation = Consolidation(
+            runs.run,
             notes=notes,
             leases=leases,
             notice=notices,
             settings=settings.memory,
             clock=clock,
+            ledger=provenance,
         )
         work = _Work(
-            dream=dream,
-            distil=distil,
+            dream=Dream(consolidation, history=history, settings=settings.memory, clock=clock, meter=meter),
+            distil=Distil(consolidation, settings=settings.memory, clock=clock),
             sync=sync,
             sync_every=timedelta(minutes=settings.memory.team_pull_minutes),
             history=history,
+            provenance=provenance,
             notes=notes,
         )
-        job_runs = JobRuns(database.engine, clock=clock, holder=f"{socket.gethostname()}:{os.getpid()}")
+        job_runs = JobRuns(database, clock=clock, holder=f"{socket.gethostname()}:{os.getpid()}")
         silence = Chore(id="end-sessions", period=timedelta(minutes=_SILENCE_MINUTES), run=work.end_sessions)
         table = jobs(settings.scheduler, scopes=scopes, runs=job_runs, work=work.table, chores=[silence])
         yield Night(
@@ -122,6 +127,7 @@ class _Work:
         sync: TeamSync,
         sync_every: timedelta,
         history: History,
+        provenance: Provenance,
         notes: Notes,
     ) -> None:
         self._dream = dream
@@ -129,6 +135,7 @@ class _Work:
         self._sync = sync
         self._sync_every = sync_every
         self._history = history
+        self._provenance = provenance
         self._notes = notes
 
     @property
@@ -137,7 +144,7 @@ class _Work:
         return MemoryWork(
             close_day=self.close_day,
             distil=self.distil,
-            dream_is_due=self.dream_is_due,
+            dream_due_since=self.dream_due_since,
             dream=self.dream,
             sync_team=self.sync_team,
             sync_every=self._sync_every,
@@ -147,14 +154,16 @@ class _Work:
         scope, day = context.scope, context.day
         # What extraction has looked at stands in the log in its words, or was not worth a line.
         logged = await self._history.extracted_between(scope, *day_bounds(scope, day))
-        added = await close_day(scope, day, history=self._history, notes=self._notes, logged=logged)
-        return f"{added} messages added to the log of {day}"
+        added = await close_day(
+            scope, day, history=self._history, notes=self._notes, logged=logged, ledger=self._provenance
+        )
+        return f"{_counted(added, 'message')} added to the log of {day}"
 
     async def distil(self, context: JobContext) -> str:
         return _told(await self._distil(context.scope))
 
-    async def dream_is_due(self, scope: Scope) -> bool:
-        return await self._dream.due(scope) is Gate.OPEN
+    async def dream_due_since(self, scope: Scope) -> datetime | None:
+        return await self._dream.last(scope) if await self._dream.due(scope) is Gate.OPEN else None
 
     async def dream(self, context: JobContext) -> str:
         return _told(await self._dream(context.scope, forced=context.by_hand))
@@ -166,15 +175,19 @@ class _Work:
         return report.summary()
 
     async def end_sessions(self, _: JobContext) -> str:
-        return f"{await self._history.end_silent()} silent conversations ended"
+        return f"{_counted(await self._history.end_silent(), 'silent conversation')} ended"
 
 
-def _told(result: DreamResult) -> str:
-    """Return the run's outcome in one line; raises `JobFailed` where it did not end well."""
-    if result.outcome in (DreamOutcome.FAILED, DreamOutcome.ABORTED, DreamOutcome.REFUSED):
-        raise JobFailed(f"{result.outcome.value}: {result.reason}")
-    touched = f"{len(result.touched)} files changed" if result.touched else ""
-    return "; ".join(part for part in (result.outcome.value, touched, result.reason) if part)
+def _told(done: Consolidated) -> str:
+    """Return the run's outcome in one line; raises `JobFailed` where it did not end well, so that it is tried again."""
+    if not done.ending.good and done.ending is not Ending.GATED:
+        raise JobFailed(done.reason if done.ending is Ending.FAILED else f"{done.ending.value}: {done.reason}")
+    touched = f"{_counted(len(done.touched), 'file')} changed" if done.touched else ""
+    return "; ".join(part for part in (done.ending.value, touched, done.reason) if part)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _granted(settings: Settings) -> dict[str, Grant]:

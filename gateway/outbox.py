@@ -5,6 +5,9 @@
        +------retry-------+
     live: the message in which an answer is being shown; `enqueue` under its key makes it pending with the final part
 
+A row may hold Markdown instead of a part. It is rendered when it is delivered, and stays first in its line, pending
+again after each part, until its last one is sent.
+
 `unsure` is set before a request goes out and cleared when its outcome is known. A row that is found unsure is looked
 for first, where the platform can tell; where it can't, the part is posted again with a label that says so.
 """
@@ -24,6 +27,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from adapters.base import Adapter, Address, Outbound
 from adapters.errors import AdapterError, Misconfigured, Permanent, Transient
 from gateway.consumer import Consumer
+from gateway.db.addresses import moved, within
 from gateway.db.engine import Database
 from gateway.db.line import Line
 from gateway.db.models import OutboxRow
@@ -47,6 +51,23 @@ class Post:
     address: Address
     part: Mapping[str, Any]
     reply_to: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rendered:
+    """What of a row is to be posted now; `rest` is what stays in it after that."""
+
+    key: str
+    part: Mapping[str, Any]
+    rest: Mapping[str, Any] | None = None
+
+
+_MARKDOWN, _NEXT = "unrendered", "next"  # what a row's part holds until its Markdown is rendered
+
+
+def unrendered(markdown: str) -> Mapping[str, Any]:
+    """Return what stands for the parts of a Markdown text until an adapter renders it."""
+    return {_MARKDOWN: markdown, _NEXT: 0}
 
 
 class Outbox:
@@ -103,6 +124,15 @@ class Outbox:
             live = update(OutboxRow).where(OutboxRow.key == key, OutboxRow.state == "live")
             await session.execute(live.values(message_id=message_id, unsure=False))
 
+    async def move(self, session: AsyncSession, old: Address, new: Address) -> None:
+        """Let what waits for a chat wait for its new place, inside the caller's transaction.
+
+        There the platform's message ids mean other messages, so nothing is edited or answered by them any more.
+        """
+        waits = update(OutboxRow).where(OutboxRow.state.in_(("live", "pending")), within(OutboxRow.conversation, old))
+        there = moved(OutboxRow.conversation, old, new)
+        await session.execute(waits.values(conversation=there, message_id="", reply_to=""))
+
     async def take_over(self) -> None:
         """Claim at once what a dead process held: right only where no other process runs on this database."""
         async with self._database.write() as session:
@@ -142,7 +172,11 @@ class Outbox:
             if self._now() - row.created_at > _MAX_AGE_SECONDS:
                 await self._bury(row, "too old")
                 return
-            message_id = await self._post(row, adapter)
+            rendered = _rendered(row, adapter)
+            message_id = await self._post(row, adapter, rendered)
+            if rendered.rest is not None:
+                await self._change(row, state="pending", part=dict(rendered.rest), unsure=False, attempts=0)
+                return
             await self._change(row, state="sent", message_id=message_id, unsure=False, sent_at=self._now(), error="")
         except Transient as error:
             await self._again(row, error, after=error.retry_after, unsure=row.unsure)
@@ -158,11 +192,11 @@ class Outbox:
             log.exception("outbox_fault", outbox_id=row.id)
             await self._again(row, error, after=None, unsure=True)
 
-    async def _post(self, row: OutboxRow, adapter: Adapter) -> str:
+    async def _post(self, row: OutboxRow, adapter: Adapter, rendered: _Rendered) -> str:
         post = Outbound(
             address=Address.parse(row.conversation),
-            key=row.key,
-            part=row.part,
+            key=rendered.key,
+            part=rendered.part,
             reply_to=row.reply_to,
             message_id=row.message_id,
         )
@@ -212,6 +246,14 @@ class Outbox:
 
     def _now(self) -> float:
         return self._clock().timestamp()
+
+
+def _rendered(row: OutboxRow, adapter: Adapter) -> _Rendered:
+    if _MARKDOWN not in row.part:
+        return _Rendered(key=row.key, part=row.part)
+    parts, number = adapter.render(row.part[_MARKDOWN]), row.part[_NEXT]
+    rest = {**row.part, _NEXT: number + 1} if number + 1 < len(parts) else None
+    return _Rendered(key=f"{row.key}:{number}", part=parts[number], rest=rest)
 
 
 def _with(post: Outbound, *, part: Mapping[str, Any] | None = None, message_id: str = "") -> Outbound:

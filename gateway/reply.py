@@ -106,6 +106,5 @@ async def live_reply(adapter: Adapter, outbox: Outbox, post: Post, recipient: Ac
         yield reply
     finally:
         typing.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(typing, return_exceptions=True)
+        await asyncio.wait({typing})
         await reply.close()

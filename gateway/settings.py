@@ -6,7 +6,7 @@ From high to low: the operator's policy (`$REVERIE_MANAGED_DIR/reverie.toml`), t
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
@@ -41,6 +41,8 @@ from memory.instructions.settings import InstructionSettings
 from memory.scope import Mode
 from memory.settings import MemorySettings
 from scheduler.settings import SchedulerSettings
+
+_SHORTEST_SECRET = 8  # a shorter one would blot out ordinary words
 
 # Names that other programs rely on, and where their values belong in the tree of settings.
 _FIXED_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -95,8 +97,13 @@ class ModelSettings(_Section):
     recall: str = "claude-haiku-5-5"
     """Picks the notes for a message: small and fast."""
     max_tokens: int = Field(default=8192, ge=256)
+    session_tokens: int = Field(default=150_000, ge=10_000)
+    """A conversation whose request and answer come to more than this ends with the turn, and a new one begins; below
+    the 200,000 that today's smaller models take, so that the extraction still fits."""
     timeout: float = Field(default=120.0, gt=0)
     """Seconds without a byte from the model before a request counts as failed."""
+    turn_minutes: float = Field(default=15.0, gt=0)
+    """A turn that takes longer, tools and all, is ended with a word to the person."""
     retries: int = Field(default=2, ge=0)
     max_tool_rounds: int = Field(default=40, ge=1)
     patience: float = Field(default=3600.0, ge=0)
@@ -145,7 +152,7 @@ class Settings(BaseSettings):
     timezone: Zone = "UTC"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_json: bool = False
-    workers: int = Field(default=32, ge=1)
+    workers: int = Field(default=256, ge=1)
     """Turns that run at the same time, each in its own conversation."""
     session_silence: float = Field(default=8 * 3600.0, gt=0)
     """Seconds without a message after which a session ends; the figure of the memory specification."""
@@ -183,21 +190,40 @@ class Settings(BaseSettings):
         return host, int(port)
 
     @property
+    def secrets(self) -> frozenset[str]:
+        """The values of all tokens and keys, so that they can be kept out of what is printed."""
+        found: set[str] = set()
+        sections: list[BaseModel] = [self]
+        while sections:
+            section = sections.pop()
+            values = [getattr(section, name) for name in type(section).model_fields]
+            values += [each for value in values if isinstance(value, dict) for each in value.values()]
+            sections += [value for value in values if isinstance(value, BaseModel)]
+            found.update(value.get_secret_value() for value in values if isinstance(value, SecretStr))
+        return frozenset(secret for secret in found if len(secret) >= _SHORTEST_SECRET)
+
+    @property
     def database(self) -> str:
         """The database's URL; SQLite in the home unless set otherwise."""
         return self.database_url or f"sqlite+aiosqlite:///{self.home / 'reverie.db'}"
 
-    def project_of(self, address: Address) -> tuple[str, ProjectSettings] | None:
-        """Return the project that the chat is bound to; a topic or thread goes with its chat unless bound itself."""
-        for place in (address, address.whole_chat):
-            for name, project in self.projects.items():
-                if place in project.chats:
-                    return name, project
-        return None
+    def project_of(self, *names: Address) -> tuple[str, ProjectSettings] | None:
+        """Return the project that the chat is bound to; a topic or thread goes with its chat unless bound itself.
 
-    def chat(self, address: Address) -> ChatSettings:
-        """Return what was set for this chat or topic."""
-        return self.chats.get(str(address)) or self.chats.get(str(address.whole_chat)) or ChatSettings()
+        `names` are the addresses of this one conversation, today's first.
+        """
+        bound = {chat: (name, project) for name, project in self.projects.items() for chat in project.chats}
+        return next((bound[place] for place in _places(names) if place in bound), None)
+
+    def chat(self, *names: Address) -> ChatSettings:
+        """Return what was set for this chat or topic; `names` as in `project_of`."""
+        return next((self.chats[str(place)] for place in _places(names) if str(place) in self.chats), ChatSettings())
+
+
+def _places(names: Iterable[Address]) -> Iterator[Address]:
+    for name in names:
+        yield name
+        yield name.whole_chat
 
 
 def home_directory(environ: Mapping[str, str]) -> Path:

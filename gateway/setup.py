@@ -1,12 +1,12 @@
 """`reverie init`: a few questions, and `reverie.toml` as the answer."""
 
 import itertools
-import json
 import os
 import re
+import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
@@ -15,6 +15,7 @@ from adapters.base import Account
 from adapters.slack.manifest import MANIFEST
 from gateway.errors import StartRefused
 from gateway.settings import home_directory
+from gateway.settings_file import TEMPLATE, Value, amended
 from memory.disk import Folder
 from memory.errors import PathRefused
 from memory.paths import make_private
@@ -30,7 +31,10 @@ _SLACK_STEPS = """\
 
 {manifest}
   2. Install App: install it, and copy the Bot User OAuth Token (xoxb-…).
-  3. Basic Information, App-Level Tokens: make one with the scope connections:write and copy it (xapp-…)."""
+  3. Either Socket Mode, which needs no public address: Basic Information, App-Level Tokens, make one with the scope
+     connections:write and copy it (xapp-…).
+     Or HTTP, when this gateway has a public address: copy Basic Information, Signing Secret; turn Socket Mode off; give
+     https://YOUR-HOST/slack/events as the request URL of Event Subscriptions and of the slash command."""
 _OWNER_STEPS = """\
   An owner may always write to the bot, without a pairing code.
   Telegram: your number, which @userinfobot tells you; write telegram:42.
@@ -38,90 +42,119 @@ _OWNER_STEPS = """\
   browser; write slack:T1/U1."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answers:
-    """What was answered; empty where a part was skipped."""
-
-    api_key: str = ""
-    base_url: str = ""
-    telegram_token: str = ""
-    slack_bot_token: str = ""
-    slack_app_token: str = ""
-    slack_signing_secret: str = ""
-    owners: tuple[str, ...] = ()
-    timezone: str = "UTC"
+Answers = dict[tuple[str, str], Value]
+"""What shall stand in the file, by section and key; empty where a part was skipped, None where it shall go."""
 
 
 def interview(environ: Mapping[str, str] = os.environ) -> None:
-    """Ask, and write `$REVERIE_HOME/reverie.toml` (0600); a file that is there is replaced only after a yes.
+    """Ask, and write `$REVERIE_HOME/reverie.toml` (0600); one that is there is gone through after a yes.
 
-    The file that was there is kept beside it as `.bak`. Nothing is written before the last answer.
-    Raises `StartRefused` if the home can't be written.
+    Of a file that is there every line stays that no answer is about, and as it was it is kept beside as `.bak`.
+    Nothing is written before the last answer. Raises `StartRefused` if the home can't be written or the file not read.
     """
-    home = home_directory(environ)
-    file = home / _FILE
-    try:
-        is_there = file.exists()
-    except OSError as error:
-        raise _unwritable(file, error) from error
+    file = home_directory(environ) / _FILE
+    before = _read(file)
     click.echo(f"This writes {file}. An empty answer skips a part; Ctrl-C ends without a trace.\n")
-    if is_there and not click.confirm(f"{file} is there already. Replace it? It is kept as .bak", default=False):
-        click.echo("Left as it is.")
-        return
-    answers = _ask()
-    kept = _write(home, settings_text(answers))
+    there: dict[str, Any] = {}
+    if before is not None:
+        there = _parsed(file, before)
+        question = (
+            f"{file} is there already. Add to it? An empty answer keeps what is set; the old file is kept as .bak"
+        )
+        if not click.confirm(question, default=False):
+            click.echo("Left as it is.")
+            return
+    answers = _ask(there)
+    new = {place: value for place, value in answers.items() if value != "" and value != _found(there, *place)}
+    if before is not None and not new:
+        click.echo("\nNothing was changed.")
+    else:
+        _write_answers(file, before, new)
+    click.echo(_ending(there, answers))
+
+
+def _write_answers(file: Path, before: str | None, new: Answers) -> None:
+    try:
+        text = amended(TEMPLATE if before is None else before, new)
+    except ValueError as error:
+        names = ", ".join(".".join(filter(None, place)) for place in new)
+        raise StartRefused(
+            f"{file} can't be changed from here: {error}. Write {names} into it yourself, or move it away."
+        ) from None  # the cause may quote a secret
+    kept = _write(file.parent, text)
     if kept:
         click.echo(f"The old file is kept as {kept}.")
-    click.echo(_ending(file, answers))
+    click.echo(f"\nWritten: {file} (for your eyes only: 0600).")
 
 
-def _ask() -> Answers:
+def _found(there: Mapping[str, Any], section: str, key: str) -> str | tuple[str, ...] | None:
+    """Return what the file has set there, None if that is nothing or nothing of this kind."""
+    table = there.get(section, {}) if section else there
+    value = table.get(key) if isinstance(table, dict) else None
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    return value if isinstance(value, str) and value else None
+
+
+def _ask(there: Mapping[str, Any]) -> Answers:
     click.secho("Model", bold=True)
-    api_key = _secret("  Anthropic API key")
-    base_url = _checked("  Base URL, if another server speaks the Messages API for you", _is_address)
+    answers: Answers = {
+        ("model", "api_key"): _secret("  Anthropic API key", _is_one_word, there, "model", "api_key"),
+        ("model", "base_url"): _checked(
+            "  Base URL, if another server speaks the Messages API for you",
+            _is_address,
+            default=str(_found(there, "model", "base_url") or ""),
+        ),
+    }
     click.secho("\nTelegram", bold=True)
     click.echo(_TELEGRAM_STEPS)
-    telegram = _secret("  Bot token", _is_telegram_token)
+    answers["telegram", "token"] = _secret("  Bot token", _is_telegram_token, there, "telegram", "token")
     click.secho("\nSlack", bold=True)
-    slack = _ask_slack() if click.confirm("  Set it up now?", default=False) else ("", "", "")
+    if click.confirm("  Set it up now?", default=_found(there, "slack", "bot_token") is not None):
+        answers |= _ask_slack(there)
     click.secho("\nOwners", bold=True)
     click.echo(_OWNER_STEPS)
-    owners = _checked("  Owners, with commas between them", _are_accounts)
+    known = _found(there, "access", "owners") or ()
+    default = known if isinstance(known, str) else ", ".join(known)
+    owners = _checked("  Owners, with commas between them", _are_accounts, default=default)
+    answers["access", "owners"] = tuple(owners.replace(",", " ").split()) or ""
     click.secho("\nTime zone", bold=True)
-    timezone = _checked("  Of this gateway", _is_zone, default=_zone_here())
-    return Answers(
-        api_key=api_key,
-        base_url=base_url,
-        telegram_token=telegram,
-        slack_bot_token=slack[0],
-        slack_app_token=slack[1],
-        slack_signing_secret=slack[2],
-        owners=tuple(owners.replace(",", " ").split()),
-        timezone=timezone,
-    )
+    zone = str(_found(there, "", "timezone") or _zone_here())
+    answers["", "timezone"] = _checked("  Of this gateway", _is_zone, default=zone)
+    return answers
 
 
-def _ask_slack() -> tuple[str, str, str]:
+def _ask_slack(there: Mapping[str, Any]) -> Answers:
     click.echo(_SLACK_STEPS.format(manifest=MANIFEST))
-    bot = _secret("  Bot token", _starts_with("xoxb-"))
+    bot = _secret("  Bot token", _starts_with("xoxb-"), there, "slack", "bot_token")
     if not bot:
-        return "", "", ""
-    app = _secret("  App token", _starts_with("xapp-"))
-    secret = "" if app else _secret("  Signing secret, if Slack shall call /slack/events instead")
-    if not app and not secret:
-        click.echo("  Without one of the two Slack has no way in, so Slack stays off.")
-        return "", "", ""
-    return bot, app, secret
+        return {}
+    calls = _found(there, "slack", "signing_secret") is not None and _found(there, "slack", "app_token") is None
+    way = click.prompt("  Events come by", type=click.Choice(["socket", "http"]), default="http" if calls else "socket")
+    answers: Answers = {("slack", "bot_token"): bot}
+    if way == "socket":
+        key = answers["slack", "app_token"] = _secret("  App token", _starts_with("xapp-"), there, "slack", "app_token")
+    else:
+        key = answers["slack", "signing_secret"] = _secret(
+            "  Signing secret", _is_one_word, there, "slack", "signing_secret"
+        )
+        if _found(there, "slack", "app_token") is not None:
+            answers["slack", "app_token"] = None  # it would go first
+    if key:
+        return answers
+    click.echo("  Without it Slack has no way in, so Slack is left as it was.")
+    return {}
 
 
 Check = Callable[[str], str]
 """Returns what is wrong with an answer, empty if nothing is; never repeats the answer, which may be a secret."""
 
 
-def _secret(question: str, check: Check = lambda _: "") -> str:
-    return _repeated(
-        lambda: click.prompt(f"{question} (not shown)", default="", show_default=False, hide_input=True), check
-    )
+def _secret(question: str, check: Check, there: Mapping[str, Any], section: str, key: str) -> str:
+    known = str(_found(there, section, key) or "")
+    shown = f"{question} (not shown){' (set)' if known else ''}"
+    answer = _repeated(lambda: click.prompt(shown, default="", show_default=False, hide_input=True), check)
+    return answer or known
 
 
 def _checked(question: str, check: Check, *, default: str = "") -> str:
@@ -137,6 +170,11 @@ def _repeated(ask: Callable[[], str], check: Check) -> str:
         click.echo(f"  {fault}")
 
 
+def _is_one_word(answer: str) -> str:
+    fits = answer.isascii() and answer.isprintable() and " " not in answer
+    return "" if fits else "There is a space or a sign in it that no key has: paste it again, in one piece."
+
+
 def _is_address(answer: str) -> str:
     return "" if re.match(r"https?://\S+\Z", answer) else "Write the whole address, e.g. http://127.0.0.1:8080"
 
@@ -147,7 +185,11 @@ def _is_telegram_token(answer: str) -> str:
 
 
 def _starts_with(prefix: str) -> Check:
-    return lambda answer: "" if answer.startswith(prefix) else f"That is another token: this one begins with {prefix}"
+    def check(answer: str) -> str:
+        other = "" if answer.startswith(prefix) else f"That is another token: this one begins with {prefix}"
+        return other or _is_one_word(answer)
+
+    return check
 
 
 def _are_accounts(answer: str) -> str:
@@ -173,52 +215,20 @@ def _zone_here() -> str:
     return name if name and not _is_zone(name) else "UTC"
 
 
-def settings_text(answers: Answers) -> str:
-    """Return the file: every part that was skipped stands there as a comment, to be filled in later."""
-    owners = f"[{', '.join(_quoted(owner) for owner in answers.owners)}]"
-    socket_mode = not answers.slack_signing_secret
-    return f"""\
-# Reverie's settings. What is left out has its default; the environment goes before this file.
-# Keep it to yourself: it holds secrets.
-
-timezone = {_quoted(answers.timezone)}
-
-[model]
-# The key of the Anthropic API, or of the server at base_url.
-{_line("api_key", answers.api_key)}
-# Any server that speaks the Messages API; without it the public one.
-{_line("base_url", answers.base_url)}
-
-{_section("telegram", answers.telegram_token)}
-# From @BotFather.
-{_line("token", answers.telegram_token)}
-
-{_section("slack", answers.slack_bot_token)}
-# OAuth & Permissions, Bot User OAuth Token (xoxb-…).
-{_line("bot_token", answers.slack_bot_token)}
-# Basic Information, App-Level Tokens (xapp-…): Socket Mode, which needs no public address.
-{_line("app_token", answers.slack_app_token if socket_mode else "")}
-# Basic Information, Signing Secret: instead of app_token, when Slack calls /slack/events.
-{_line("signing_secret", answers.slack_signing_secret)}
-
-[access]
-# These may always write to the bot; others need a pairing code: reverie access approve CODE.
-owners = {owners}
-"""
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unwritable(file, error) from error
 
 
-def _section(name: str, needed: str) -> str:
-    return f"[{name}]" if needed else f"# [{name}]"
-
-
-def _line(key: str, value: str) -> str:
-    return f"{key} = {_quoted(value)}" if value else f'# {key} = ""'
-
-
-def _quoted(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )  # JSON's string is TOML's, but for this one character
+def _parsed(file: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise StartRefused(f"{file} is not valid TOML: {error}. Mend that line, or move the file away.") from error
 
 
 def _write(home: Path, text: str) -> str:
@@ -250,10 +260,13 @@ def _unwritable(file: Path, error: Exception) -> StartRefused:
     )
 
 
-def _ending(file: Path, answers: Answers) -> str:
-    model = bool(answers.api_key or answers.base_url)
-    platform = bool(answers.telegram_token or answers.slack_bot_token)
-    lines = [f"\nWritten: {file} (for your eyes only: 0600). Next:"]
+def _ending(there: Mapping[str, Any], answers: Answers) -> str:
+    def is_set(section: str, key: str) -> bool:
+        return bool(answers.get((section, key)) or _found(there, section, key))
+
+    model = is_set("model", "api_key") or is_set("model", "base_url")
+    platform = is_set("telegram", "token") or is_set("slack", "bot_token")
+    lines = ["Next:"]
     if not model or not platform:
         missing = " and ".join([*([] if model else ["a model"]), *([] if platform else ["Telegram or Slack"])])
         lines.append(f"  {missing} still to be set, in that file or by reverie init")

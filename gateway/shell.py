@@ -173,6 +173,7 @@ def jobs_list(*, as_json: bool) -> None:
         return [
             {
                 "job": name,
+                "scope": last[0].scope if last else "",
                 "last": last[0].started_at.isoformat(timespec="seconds") if last else "never",
                 "outcome": str(last[0].outcome or "running") if last else "",
                 "detail": last[0].detail if last else "",

@@ -1,6 +1,7 @@
 """`reverie standins`: Telegram, Slack and the model on this machine, to try everything without an account."""
 
 import asyncio
+import json
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -18,6 +19,12 @@ _TELEGRAM_TOKEN = "4200000000:stand-in"  # noqa: S105 - opens nothing
 _SLACK_TOKEN = "xoxb-stand-in"  # noqa: S105
 _SLACK_APP_TOKEN = "xapp-stand-in"  # noqa: S105
 _MODEL_PACE = 0.01  # seconds between pieces of an answer, so that one can be seen growing, and stopped
+_SLOW = json.dumps(
+    {
+        "answers": [{"text": " ".join(f"{number} and then" for number in range(1, 200)), "chunk_delay": 0.5}],
+        "when": {"contains": "Count", "structured": False},
+    }
+)
 _PORT = click.IntRange(0, 65535)
 
 
@@ -79,6 +86,8 @@ export SLACK_APP_TOKEN={_SLACK_APP_TOKEN}
 export SLACK_API_URL={slack}/api/
 export ANTHROPIC_API_KEY=stand-in
 export ANTHROPIC_BASE_URL={model}
+# Ada is an owner: she needs no pairing code. Groups and channels are open, so that the lines below are answered; by
+# default each is closed until `reverie access allow telegram:-100`: leave the second line out to see that.
 export REVERIE_ACCESS__OWNERS=telegram:42,slack:T1/U1
 export REVERIE_ACCESS__SHARED=open
 reverie run
@@ -88,9 +97,20 @@ curl -s {telegram}/control/say -d '{{"chat": 42, "text": "I am Ada. Please remem
 curl -s '{telegram}/control/messages?chat=42'
 curl -s {telegram}/control/say -d '{{"chat": -100, "from": 42, "text": "@reverie_bot hello"}}'
 
+# An answer that grows slowly, and is stopped.
+curl -s {model}/control/script -d '{_SLOW}'
+curl -s {telegram}/control/say -d '{{"chat": 42, "text": "Count, please."}}'
+sleep 3
+curl -s {telegram}/control/say -d '{{"chat": 42, "text": "/stop"}}'
+
+# A stranger is given a code, and let in with `reverie access approve CODE` in the terminal with the exports.
+curl -s {telegram}/control/say -d '{{"chat": 77, "text": "Hello, I am Bo."}}'
+curl -s '{telegram}/control/messages?chat=77'
+
 # Slack: {dm} are Ada's direct messages, C1 is a channel; <@UBOT> mentions the bot.
 curl -s {slack}/control/say -d '{{"channel": "{dm}", "person": "U1", "text": "hello"}}'
 curl -s {slack}/control/say -d '{{"channel": "C1", "person": "U1", "text": "<@UBOT> hello"}}'
+curl -s {slack}/control/command -d '{{"channel": "C1", "person": "U1", "command": "/reverie", "text": "status"}}'
 curl -s '{slack}/control/messages?channel=C1'
 
 # The model: what it was asked, and what it says next.

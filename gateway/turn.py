@@ -1,12 +1,14 @@
 """One turn: from a claimed message to an answer that is committed, with everything that follows from it, at once."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Adapter
 from gateway.agent import loop
@@ -16,10 +18,12 @@ from gateway.agent.rules import TouchedRules
 from gateway.agent.subagents import Subagents
 from gateway.commands.table import Commands
 from gateway.db.engine import Database
+from gateway.errors import Declined, ModelRefused, TooLong
 from gateway.history import History, Line, Session, Turned
 from gateway.inbox import Claim, Inbox
 from gateway.llm.client import Model, Request, Tokens
 from gateway.outbox import Outbox, Post
+from gateway.provenance import Provenance
 from gateway.reply import LiveReply, live_reply
 from gateway.scopes import Scopes
 from gateway.settings import Settings
@@ -29,20 +33,26 @@ from gateway.usage import Usage
 from memory import paths
 from memory.agent_memory import recall_for
 from memory.agents import agents_prompt
-from memory.extract import Scans, writable
+from memory.extract import writable
 from memory.instructions.layers import Instructions
 from memory.instructions.telling import render
 from memory.notes import Notes
-from memory.ports import Clock, Outcome, Rights
+from memory.ports import UNMETERED, Clock, Meter, Outcome, Rights
 from memory.prompt import date_note, memory_prompt, tail_note
+from memory.provenance import Witness
 from memory.recall import Recall, Recalled
+from memory.scan import Scanner
 from memory.scope import Scope
+from memory.team.client import TeamSync
 
 log = structlog.get_logger(__name__)
 
 STOP = "stop"
 """The message with which a turn's task is cancelled when its person said /stop."""
 STOPPED = "(stopped)"
+TOO_SLOW = "(this took too long, so I stopped here)"
+BROKEN = "_The model can't take up our conversation as it was: we begin a new one. What I noted of it is kept._"
+FULL = "_This conversation has grown too long to go on with: we begin a new one. What matters of it I keep in memory._"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,17 +75,22 @@ class Turns:
     inbox: Inbox
     outbox: Outbox
     history: History
+    provenance: Provenance
     usage: Usage
     scopes: Scopes
     model: Model
     notes: Notes
-    scanner: Scans
+    scanner: Scanner
     recall: Recall
     instructions: Instructions
     subagents: Subagents
+    team: TeamSync
     commands: Commands
     adapters: Mapping[str, Adapter]
     clock: Clock
+    meter: Meter = UNMETERED
+    memory_off: str = ""
+    """What turned memory off for everybody, if something did: `environment` or `setting`."""
 
     async def run(self, claim: Claim) -> None:
         """Answer one message, a command or an ordinary one."""
@@ -98,30 +113,53 @@ class Turns:
         self.outbox.wake()
 
     async def _chat(self, claim: Claim, scope: Scope) -> None:
+        try:
+            await self._converse(claim, scope)
+        except Declined:
+            raise
+        except ModelRefused as error:  # it may be what was said before that the model can't take: once more without
+            log.warning("conversation_refused", error=error)
+            async with self.database.write() as session:
+                await self._cut(session, claim, FULL if isinstance(error, TooLong) else BROKEN)
+            await self._converse(claim, scope)
+
+    async def _cut(self, session: AsyncSession, claim: Claim, word: str) -> None:
+        """End the conversation's session and say so; what it holds is extracted."""
+        await self.history.end_session(session, str(claim.inbound.address))
+        notice = [replace(post, reply_to="") for post in self.posts(claim, word, kind="cut")]
+        await self.outbox.enqueue(session, notice)
+
+    async def _converse(self, claim: Claim, scope: Scope) -> None:
         adapter = self.adapters[claim.inbound.address.platform]
         first = self.posts(claim, "…")[0]
         async with live_reply(adapter, self.outbox, first, claim.inbound.account) as reply:
             prepared = await self._prepare(claim, scope)
             rights = _rights(scope, self.settings)
             rules = TouchedRules(self.instructions, scope, prepared.session.shown.names)
+            witness = Witness()
             toolbox = Toolbox(
                 scope,
                 rights,
-                self.notes,
+                self.notes.watched(witness),
                 self.clock,
                 agent=self.subagents.tool(scope, rights),
                 after_read=rules,
+                meter=self.meter,
             )
             try:
-                finished = await self._answer(prepared, toolbox, reply)
+                async with asyncio.timeout(self.settings.model.turn_minutes * 60):
+                    finished = await self._answer(prepared, toolbox, reply)
+            except TimeoutError:
+                finished = _stopped(reply.text, TOO_SLOW)
             except asyncio.CancelledError as cancelled:
                 if cancelled.args != (STOP,):
                     raise
-                finished = _stopped(reply.text)
-        await self._commit(claim, prepared, toolbox, finished, rules=rules.new)
+                finished = _stopped(reply.text, STOPPED)
+        await self._commit(claim, scope, prepared, toolbox, finished, rules=rules.new, witness=witness)
 
     async def _prepare(self, claim: Claim, scope: Scope) -> _Prepared:
         now = self.clock()
+        began = time.monotonic()
         local = scope_now(scope, now)
         session = await self._open(claim, scope) or await self._start(claim, scope, local)
         recalled = await recall_for(
@@ -133,7 +171,8 @@ class Turns:
             shown=session.shown,
             recent_tools=recent_tools(session.messages),
         )
-        notes = [_date(session, local), f"Sent at {local:%H:%M}.", tail_note(await self._changed(scope, session))]
+        changed = tail_note(await self._changed(scope, session, began))
+        notes = [_date(session, local), f"Sent at {local:%H:%M}.", changed]
         line = Line(
             role="user",
             content=user_content(claim.inbound, notes=notes, recalled=recalled),
@@ -160,24 +199,30 @@ class Turns:
     async def _start(self, claim: Claim, scope: Scope, local: datetime) -> Session:
         if scope.enabled:
             paths.ensure(scope)
+            await self.team.pull(scope, within=self.settings.memory.team_pull_deadline)
+        else:
+            self.meter.count("memory_disabled", by=self.memory_off or "preference")
         agents = await self.subagents.known(scope)
         for fault in agents.faults:
             log.warning("agent_file_skipped", reason=str(fault))
+        instructions = await self.instructions.load(scope)
+        for file in instructions.files:
+            self.meter.count("instruction_files_loaded", layer=file.kind.value)
         frozen = [
             identity(claim.inbound, now=local),
-            render(await self.instructions.load(scope)),
+            render(instructions),
             agents_prompt(agents.found),
         ]
         identity_text = "\n\n".join(part for part in frozen if part)
-        system = system_blocks(identity_text, await memory_prompt(scope, self.settings.memory))
+        system = system_blocks(identity_text, await memory_prompt(scope, self.settings.memory, meter=self.meter))
         return await self.history.start_session(
             scope, str(claim.inbound.address), system=system, today=local.date().isoformat()
         )
 
-    async def _changed(self, scope: Scope, session: Session) -> list[str]:
+    async def _changed(self, scope: Scope, session: Session, began: float) -> list[str]:
         if not scope.enabled:
             return []
-        headers = await self.scanner.scan(scope)
+        headers = await self.scanner.scan(scope, since=began)  # recall's scan, if it made one
         return [header.name for header in headers if header.mtime > session.told_notes_at]
 
     async def _answer(self, prepared: _Prepared, toolbox: Toolbox, reply: LiveReply) -> Finished:
@@ -198,7 +243,15 @@ class Turns:
         raise AssertionError("the loop ends with Finished")
 
     async def _commit(
-        self, claim: Claim, prepared: _Prepared, toolbox: Toolbox, finished: Finished, *, rules: Sequence[str]
+        self,
+        claim: Claim,
+        scope: Scope,
+        prepared: _Prepared,
+        toolbox: Toolbox,
+        finished: Finished,
+        *,
+        rules: Sequence[str],
+        witness: Witness,
     ) -> None:
         turned = Turned(
             lines=(prepared.line, *finished.lines),
@@ -209,9 +262,11 @@ class Turns:
             told_notes_at=prepared.told_notes_at,
             inbox_id=claim.id,
         )
+        answer = await asyncio.to_thread(self.posts, claim, finished.text)  # a long one takes its time to lay out
         async with self.database.write() as session:
             await self.inbox.finish(session, claim)
             await self.history.add_turn(session, prepared.session, turned)
+            await self.provenance.record_turn(session, prepared.session.id, scope, witness)
             self.usage.add(
                 session,
                 principal=claim.principal,
@@ -219,7 +274,9 @@ class Turns:
                 model=self.settings.model.chat,
                 tokens=finished.tokens,
             )
-            await self.outbox.enqueue(session, self.posts(claim, finished.text))
+            await self.outbox.enqueue(session, answer)
+            if finished.context > self.settings.model.session_tokens:
+                await self._cut(session, claim, FULL)
         self.outbox.wake()
 
     def posts(self, claim: Claim, markdown: str, *, kind: str = "") -> list[Post]:
@@ -237,9 +294,9 @@ class Turns:
         ]
 
 
-def _stopped(text: str) -> Finished:
+def _stopped(text: str, why: str) -> Finished:
     """Keep what was written so far, so that the conversation knows of it."""
-    said = f"{text}\n\n{STOPPED}".strip()
+    said = f"{text}\n\n{why}".strip()
     line = Line(role="assistant", content=[{"type": "text", "text": said}], said=said)
     return Finished(outcome=Outcome.ABORTED, text=said, lines=(line,), tokens=Tokens(), turns=0)
 

@@ -100,7 +100,7 @@ class Worker:
         except ModelUnavailable as error:
             await self._wait_for_model(claim, error)
         except ModelRefused as error:
-            await self._settle(claim, f"I can't answer this: {error}.", error=str(error))
+            await self._settle(claim, f"I can't answer this: {error.public}.", error=str(error))
         except Exception as error:  # edge: one turn must not end the others
             log.exception("turn_fault", inbox_id=claim.id)
             await self._fault(claim, error)
@@ -135,10 +135,10 @@ class Worker:
         waited = self._clock().timestamp() - claim.received_at
         log.warning("model_unavailable", inbox_id=claim.id, waited=round(waited, 1), error=error)
         if waited >= self._patience:
-            word = f"I could not answer this: {error}. Please send it again later."
+            word = f"I could not answer this: {error.public}. Please send it again later."
             await self._settle(claim, word, error=str(error))
             return
-        word = f"I can't think right now: {error}. Your message is kept, and I answer as soon as I can."
+        word = f"I can't think right now: {error.public}. Your message is kept, and I answer as soon as I can."
         pause = max(error.retry_after or 0.0, min(max(waited, _FIRST_WAIT), _LONGEST_WAIT))
         with suppress(ClaimLost):
             await self._inbox.retry(

@@ -2,9 +2,10 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -12,14 +13,17 @@ import anyio
 import anyio.to_thread
 
 from memory import snapshot as snapshots
-from memory.consolidation import Consolidation, Ending
+from memory.consolidation import Consolidated, Consolidation, Ending, Task
+from memory.consolidation_prompt import distil_prompt
 from memory.disk import Folder
-from memory.dream import DreamOutcome, DreamResult, consolidating, indexing, rules, system_prompt
-from memory.errors import Conflict, LeaseLost
+from memory.errors import Conflict
+from memory.facts import facts, without
 from memory.notes import NoteMissing, Notes, content_hash
-from memory.ports import Clock, Fence, History, Leases, Notice, Progress, Run, Said
+from memory.ports import Clock, Fence, History, Progress, Said
+from memory.provenance import Ledger, NoLedger, Placed
 from memory.scan import LOGS
 from memory.scope import Mode, Scope
+from memory.secret_scan import redact
 from memory.settings import MemorySettings
 
 _PROCESSED = ".processed"
@@ -49,11 +53,20 @@ def day_bounds(scope: Scope, day: date) -> tuple[datetime, datetime]:
     return begins.astimezone(UTC), ends.astimezone(UTC)
 
 
-async def close_day(scope: Scope, day: date, *, history: History, notes: Notes, logged: Collection[int] = ()) -> int:
+async def close_day(
+    scope: Scope,
+    day: date,
+    *,
+    history: History,
+    notes: Notes,
+    logged: Collection[int] = (),
+    ledger: Ledger | None = None,
+) -> int:
     """Add what was said that day and is not in its log yet, and return how many messages that were.
 
     `logged` names messages that the log holds in other words already. Each added line is marked with its message,
-    so doing it again adds nothing. A scope that keeps no log, and a day that has been distilled, are left alone.
+    so doing it again adds nothing. A secret in what was said is replaced by its kind. A scope that keeps no log, and a
+    day that has been distilled, are left alone.
     """
     path = log_of(scope, day)
     if scope.mode is not Mode.LOG or await anyio.to_thread.run_sync(_is_processed, scope, path):
@@ -73,6 +86,7 @@ async def close_day(scope: Scope, day: date, *, history: History, notes: Notes, 
             await notes.write(scope, path, head + bullets, expected=expected)
         except Conflict:
             continue  # a turn was logged meanwhile: look again at what is missing
+        await (ledger or NoLedger()).logged(scope, _placed(scope, path, missing))
         return len(missing)
     raise Conflict(f"the log of {day.isoformat()} did not stand still", actual="")
 
@@ -91,7 +105,13 @@ def _whole_lines(text: str) -> str:
 def _bullet(scope: Scope, said: Said) -> str:
     clock = said.at.astimezone(ZoneInfo(scope.timezone))
     speaker = "Reverie" if said.role == "assistant" else _one_line(said.speaker, _NAME_CHARACTERS) or "Someone"
-    return f"- {clock:%H:%M} {speaker}: {_one_line(said.text, _TEXT_CHARACTERS)} <!-- m{said.message_id} -->\n"
+    return f"- {clock:%H:%M} {speaker}: {_one_line(redact(said.text), _TEXT_CHARACTERS)} <!-- m{said.message_id} -->\n"
+
+
+def _placed(scope: Scope, path: Path, added: Sequence[Said]) -> dict[int, Placed]:
+    note = path.relative_to(scope.memory_dir).as_posix()
+    said = [each for each in added if each.role == "user"]
+    return {each.message_id: Placed(note=note, fact=fact) for each in said for fact in facts(_bullet(scope, each))}
 
 
 def _one_line(text: str, room: int) -> str:
@@ -111,64 +131,37 @@ class _Log:
 class Distil:
     """Turns the logs of past days into topic notes and the index, under the guard that dreams have."""
 
-    def __init__(
-        self,
-        *,
-        run: Run,
-        notes: Notes,
-        leases: Leases,
-        notice: Notice,
-        settings: MemorySettings,
-        clock: Clock,
-    ) -> None:
-        self._consolidate = Consolidation(run, notes=notes, settings=settings, clock=clock)
-        self._leases = leases
-        self._notice = notice
+    def __init__(self, consolidation: Consolidation, *, settings: MemorySettings, clock: Clock) -> None:
+        self._consolidate = consolidation
         self._settings = settings
         self._clock = clock
 
-    async def __call__(self, scope: Scope, *, progress: Progress | None = None) -> DreamResult:
+    async def __call__(self, scope: Scope, *, progress: Progress | None = None) -> Consolidated:
         """Distil what waits, then mark those logs as processed; they stay, read-only.
 
         If the run does not end well, notes and logs are as before and the same logs wait for the next night. A log
         that grew meanwhile waits too. Excludes the dream, and another distillation, of the same memory.
         """
         if not scope.enabled or scope.mode is not Mode.LOG:
-            return DreamResult(outcome=DreamOutcome.GATED, reason="this memory keeps no day logs")
-        seconds = self._settings.lease_seconds
-        try:
-            async with self._leases.hold(f"dream:{scope.memory_dir}", seconds=seconds, wait=0) as fence:
-                return await self._distil(scope, fence, progress)
-        except LeaseLost:
-            return DreamResult(outcome=DreamOutcome.BUSY, reason="another dream holds this memory")
+            return Consolidated(ending=Ending.GATED, reason="this memory keeps no day logs")
+        return await self._consolidate(scope, partial(self._task, scope), progress=progress)
 
-    async def _distil(self, scope: Scope, fence: Fence, progress: Progress | None) -> DreamResult:
+    async def _task(self, scope: Scope) -> Task | Consolidated:
         now = self._clock()
         waiting = await anyio.to_thread.run_sync(waiting_logs, scope, now)
         logs = waiting[:_LOGS_AT_ONCE]
         if not logs:
-            return DreamResult(outcome=DreamOutcome.UNCHANGED, reason="no log waits")
-        done = await self._consolidate(
-            scope,
+            return Consolidated(ending=Ending.UNCHANGED, reason="no log waits")
+
+        async def settle(_: Fence) -> None:
+            await anyio.to_thread.run_sync(_mark_processed, scope, logs)
+
+        return Task(
             purpose="distil",
-            system=system_prompt(scope),
             prompt=distil_prompt(scope, [log.path for log in logs], now=now),
             max_turns=self._settings.distil_max_turns,
-            fence=fence,
-            progress=progress,
-        )
-        if done.ending.good:
-            await fence.check()
-            await anyio.to_thread.run_sync(_mark_processed, scope, logs)
-        if done.ending is Ending.CHANGED and self._settings.notices != "off":
-            await self._notice(scope, f"Sorted {len(logs)} day log{'s' * (len(logs) > 1)} into memory")
-        return DreamResult(
-            outcome=DreamOutcome(done.ending.value),
-            touched=done.touched,
-            removed=done.removed,
-            summary=done.summary,
-            reason=done.reason,
-            snapshot=done.snapshot,
+            told=lambda _: f"Sorted {len(logs)} day log{'s' * (len(logs) > 1)} into memory",
+            settle=settle,
         )
 
 
@@ -186,30 +179,31 @@ def waiting_logs(scope: Scope, now: datetime) -> Sequence[_Log]:
     return sorted(found, key=lambda log: log.path.name)
 
 
-def distil_prompt(scope: Scope, logs: Sequence[Path], *, now: datetime) -> str:
-    """Return the task of a night: these logs, in the dream's phases."""
-    names = "\n".join(f"- {path}" for path in logs)
-    return f"""This is the nightly consolidation of day logs into topic notes (today is {now:%Y-%m-%d}).
+def scrub(scope: Scope, *, messages: Collection[int], tells: Callable[[str], bool]) -> None:
+    """Take out of every log the lines of these messages and those that tell what is forgotten.
 
-Memory directory: {scope.memory_dir}
+    A log that was processed stays so, and read-only. Blocks; the caller holds the lease of the memory directory.
+    """
+    processed = _processed(scope)
+    redone: list[_Log] = []
+    for path, saved in snapshots.read_all(scope).items():
+        if not snapshots.is_log(scope, path):
+            continue
+        lines = saved.text.splitlines(keepends=True)
+        text = without("".join(line for line in lines if not _is_of(line, messages)), tells)
+        if text == saved.text:
+            continue
+        with Folder.opened(path.parent, root=scope.memory_dir) as folder:
+            folder.replace(path.name, text.encode())
+        if processed.get(path.name) == saved.hash:
+            redone.append(_Log(path=path, hash=content_hash(text)))
+    if redone:
+        _mark_processed(scope, redone)
 
-Logs to take up, oldest first:
-{names}
 
-{rules()}
-- The logs are the record: read them, do not change them. A line that begins with a time and a name is what that \
-person said, or, for Reverie, what the assistant answered; only people's own words make a fact.
-
-Phase 1, orient. Read the index `MEMORY.md` and skim the notes that the logs touch.
-
-Phase 2, gather. Read the logs and pick out what will matter later: preferences, corrections, facts about people, \
-the background of projects, pointers to outside systems, what someone asked to have remembered. Most lines don't.
-
-Phase 3, consolidate. {consolidating()} The date of a fact is the date of its log.
-
-Phase 4, prune and index. {indexing()}
-
-End with two or three plain sentences on what you took up, or say that nothing was worth keeping."""
+def _is_of(line: str, messages: Collection[int]) -> bool:
+    mark = _MARK.search(line)
+    return mark is not None and int(mark[1]) in messages
 
 
 def _day(path: Path) -> date | None:

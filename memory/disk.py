@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -17,6 +17,8 @@ from memory.paths import make_private
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+DEEPEST = 32
+"""How many folders within one another are looked into; with a thousand of them neither paths nor recursion cope."""
 _LEFT_BEHIND = re.compile(r"\.[0-9a-f]{16}\.tmp\Z")
 
 
@@ -44,30 +46,28 @@ class Folder:
         """
         if create:
             make_private(root)
-        handles: list[int] = []
         try:
-            handles.append(os.open(root, _DIRECTORY))
-            for name in path.relative_to(root).parts:
-                handles.append(_step(handles[-1], name, create=create))
-            yield cls(handles[-1])
+            handle = _descended(path, root, create=create)
+            try:
+                yield cls(handle)
+            finally:
+                os.close(handle)
         except OSError as error:
             if error.errno in {errno.ELOOP, errno.ENOTDIR}:
                 raise PathRefused("a link or a file stands where this path needs a folder") from None
             raise
-        finally:
-            for handle in handles:
-                os.close(handle)
 
     def read(self, name: str, *, limit: int) -> Stored | None:
         """Return the file, or None if there is none; reads at most `limit` + 1 bytes, to tell too much."""
         try:
-            handle = os.open(name, _READ, dir_fd=self._handle)
+            handle = open_plain(name, self._handle)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            if error.errno == errno.EINVAL:
+                raise PathRefused("this is not a plain file") from None
+            raise
         facts = os.fstat(handle)
-        if not stat.S_ISREG(facts.st_mode):
-            os.close(handle)
-            raise PathRefused("this is not a plain file")
         with os.fdopen(handle, "rb") as stream:
             return Stored(
                 data=stream.read(limit + 1),
@@ -75,8 +75,11 @@ class Folder:
                 read_only=not facts.st_mode & stat.S_IWUSR,
             )
 
-    def replace(self, name: str, data: bytes) -> int:
-        """Put `data` in the place of `name`, all or nothing, durable on return; returns its mtime in ns."""
+    def replace(self, name: str, data: bytes, *, unless: Callable[[], None] = lambda: None) -> int:
+        """Put `data` in the place of `name`, all or nothing, durable on return; returns its mtime in ns.
+
+        `unless` is called at the last moment, when the data is on the disk already; if it raises, nothing is replaced.
+        """
         self._sweep()
         temporary = f".{secrets.token_hex(8)}.tmp"
         handle = os.open(temporary, _CREATE, 0o600, dir_fd=self._handle)
@@ -86,8 +89,9 @@ class Folder:
                 stream.flush()
                 os.fsync(handle)
                 written = os.fstat(handle).st_mtime_ns
+            unless()
             os.rename(temporary, name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
-        except OSError:
+        except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=self._handle)
             raise
@@ -116,6 +120,59 @@ class Folder:
             if _LEFT_BEHIND.match(name):
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=self._handle)
+
+
+def walk(top: Path, *, enter: Callable[[str], bool]) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
+    """Yield the Markdown files below a directory: an open handle of their folder, its path and `/`, the entry.
+
+    `enter` is asked about each folder by its path from the top. Links are passed over, and so is what can't be
+    listed or lies deeper than 32 folders. The handle is closed when the next one is asked for.
+    """
+    with suppress(OSError):
+        handle = os.open(top, _DIRECTORY)
+        try:
+            yield from _below(handle, "", enter, DEEPEST)
+        finally:
+            os.close(handle)
+
+
+def _below(
+    handle: int, folder: str, enter: Callable[[str], bool], depth: int
+) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
+    with os.scandir(handle) as listing:
+        entries = list(listing)
+    for entry in entries:
+        name = entry.name
+        if name.endswith(".md") and entry.is_file(follow_symlinks=False):
+            yield handle, folder, entry
+        elif depth and entry.is_dir(follow_symlinks=False) and enter(folder + name):
+            with suppress(OSError):
+                inner = os.open(name, _DIRECTORY, dir_fd=handle)
+                try:
+                    yield from _below(inner, f"{folder}{name}/", enter, depth - 1)
+                finally:
+                    os.close(inner)
+
+
+def open_plain(name: str, folder: int) -> int:
+    """Open a plain file in an open folder and return its handle; EINVAL for anything else. Never waits on a pipe."""
+    handle = os.open(name, _READ, dir_fd=folder)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise OSError(errno.EINVAL, "not a plain file")
+
+
+def _descended(path: Path, root: Path, *, create: bool) -> int:
+    """Open the folder name by name, with one handle at a time: a path may have more names than a process files."""
+    handle = os.open(root, _DIRECTORY)
+    for name in path.relative_to(root).parts:
+        outer = handle
+        try:
+            handle = _step(outer, name, create=create)
+        finally:
+            os.close(outer)
+    return handle
 
 
 def _step(parent: int, name: str, *, create: bool) -> int:

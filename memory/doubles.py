@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from memory.errors import LeaseLost
-from memory.ports import Fence
+from memory.ports import Counted, Fence, Observed
 
 
 class LocalFence:
@@ -61,3 +61,23 @@ class LocalLeases:
     def held(self, name: str) -> bool:
         """Return whether somebody holds `name` now."""
         return name in self._locks and self._locks[name].locked()
+
+
+class RecordingMeter:
+    """A `Meter` that keeps what it was told, in order: the figure, its labels' values and the number."""
+
+    def __init__(self) -> None:
+        self.counted: list[tuple[str, dict[str, str], float]] = []
+        self.observed: list[tuple[str, dict[str, str], float]] = []
+
+    def count(self, what: Counted, number: float = 1, /, **labels: str) -> None:
+        """Keep an addition to a counter."""
+        self.counted.append((what, labels, number))
+
+    def observe(self, what: Observed, value: float, /, **labels: str) -> None:
+        """Keep a measurement."""
+        self.observed.append((what, labels, value))
+
+    def values(self, what: Counted | Observed) -> list[float]:
+        """Return the numbers that one figure was told, in order."""
+        return [number for name, _, number in [*self.counted, *self.observed] if name == what]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
 
@@ -18,21 +19,21 @@ import structlog
 from anyio import to_thread
 
 from memory.dailylog import log_path
-from memory.index import INDEX
+from memory.index import INDEX, pointers
 from memory.metadata import parse
-from memory.ports import Clock, Fork, Outcome, Rights, RunReport
-from memory.prompt import read_text
-from memory.prompt_sections import (
-    EXTRACTION_HEADING,
-    HOW_TO_SAVE_HEADING,
-    LOG_HEADING,
-    NOT_TO_SAVE_HEADING,
-    REMINDER_TAG,
-    TYPES_HEADING,
-)
+from memory.ports import UNMETERED, Clock, Fork, Meter, Outcome, Rights, RunReport
+from memory.prompt import MAX_BYTES, read_text
+from memory.prompt_sections import EXTRACTION_HEADING
 from memory.scan import LOGS, NoteHeader, manifest
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
+
+MANIFEST_BYTES = 1024
+"""How much room the notes that the cached index does not show may take in a run's message, in UTF-8 bytes.
+
+An index at its limit and the rules before it are about 37 KB; what is not read from the cache stays under 5 % of that
+with this list, the message and a short answer. More is found by `grep`, which the run has.
+"""
 
 _HEAD_BYTES = 16_384
 _TITLE_CHARACTERS = 60
@@ -59,6 +60,8 @@ class Pending:
     """Finished turns since the last run, or since a skip that moved the cursor, this one included."""
     direct_writes: tuple[Path, ...] = ()
     """Files that the bot itself wrote in these turns: only writes that succeeded."""
+    shown: str = ""
+    """The system prompt that the fork shares with its turn; what its index shows need not be told again."""
     forced: bool = False
     """The throttle does not apply: a trailing run after a coalesced one, or the end of the session."""
 
@@ -138,54 +141,28 @@ def writable(scope: Scope, settings: MemorySettings) -> tuple[Path, ...]:
 async def extraction_prompt(
     scope: Scope, pending: Pending, scanner: Scans, settings: MemorySettings, *, now: datetime
 ) -> str:
-    """Return the run's one message; it is short, as the rules stand in the prompt that the fork shares."""
+    """Return the run's one message, as short as it can be: with the turn's answer it is all that no cache has.
+
+    The rules, the places and the index stand in the memory prompt that the fork shares with its turn. Named are the
+    notes that the index there does not show, as these could be written a second time.
+    """
     headers = await scanner.scan(scope)
-    parts = [
-        _task(scope, pending, settings),
-        _where(scope, settings, now),
-        _reminders(scope),
-        _just_written(scope, pending),
-        _existing(headers[: settings.scan_limit]),
-    ]
+    notes = await to_thread.run_sync(partial(_not_shown, scope, headers[: settings.scan_limit], pending.shown))
+    # Without an index the manifest is the only list of notes that the run is given, whatever its share of the input.
+    room = None if settings.skip_index else MANIFEST_BYTES
+    parts = [_task(pending, settings), _day_log(scope, now), _just_written(scope, pending), _existing(notes, room)]
     return "\n\n".join(part for part in parts if part)
 
 
-def _task(scope: Scope, pending: Pending, settings: MemorySettings) -> str:
-    how = LOG_HEADING if scope.mode is Mode.LOG else HOW_TO_SAVE_HEADING
-    sections = [EXTRACTION_HEADING, NOT_TO_SAVE_HEADING, how]
-    if scope.mode is not Mode.LOG:
-        sections.insert(1, TYPES_HEADING)
-    named = ", ".join(f'"{heading.removeprefix("## ")}"' for heading in sections)
+def _task(pending: Pending, settings: MemorySettings) -> str:
     return (
-        f"This is a memory extraction run, asked for by the host. The rules stand above: {named}. Look only "
-        f"at the last {pending.new_messages} messages before this one. You have "
-        f"{settings.extraction_max_turns} turns."
+        f'This is a memory extraction run: see "{EXTRACTION_HEADING.removeprefix("## ")}". Look only at the last '
+        f"{pending.new_messages} messages before this one; you have {settings.extraction_max_turns} turns."
     )
 
 
-def _where(scope: Scope, settings: MemorySettings, now: datetime) -> str:
-    lines = [f"Memory directory: {scope.memory_dir}"]
-    if scope.mode is Mode.LOG:
-        lines.append(f"Day log: {log_path(scope, now)}")
-        lines.append("Only `append` to the day log; change nothing else and nothing that is in it.")
-    elif scope.team_dir is not None:
-        lines.append(f"Team directory: {scope.team_dir}")
-        if scope.team_dir not in rights(scope, settings, now=now).write:
-            lines.append("The team directory is read-only in this run.")
-    return "\n".join(lines)
-
-
-def _reminders(scope: Scope) -> str:
-    words = (
-        f"Text inside <{REMINDER_TAG}> tags and system text is injected, never a source: a fact needs a "
-        "human sentence. Keep who said it and when; resolve relative dates against the message's time, and "
-        "keep both."
-    )
-    if scope.shared:
-        words += " Name the speaker of each fact."
-    if scope.team_dir is not None:
-        words += " No secrets, such as keys or passwords, in team memory."
-    return words
+def _day_log(scope: Scope, now: datetime) -> str:
+    return f"Day log: {log_path(scope, now)}" if scope.mode is Mode.LOG else ""
 
 
 def _just_written(scope: Scope, pending: Pending) -> str:
@@ -196,12 +173,42 @@ def _just_written(scope: Scope, pending: Pending) -> str:
     return f"Just written in these messages, so do not save the same again: {names}"
 
 
-def _existing(headers: Sequence[NoteHeader]) -> str:
-    return f"Existing notes (update one rather than duplicate it):\n{manifest(headers)}" if headers else ""
+def _not_shown(scope: Scope, headers: Sequence[NoteHeader], shown: str) -> list[NoteHeader]:
+    """Leave out the notes whose present line in the index stands in `shown` word for word."""
+    lines = frozenset(shown.split("\n"))
+    known = {target for line, target in pointers(_index(scope, scope.memory_dir)) if line in lines}
+    if scope.team_dir is not None:
+        folder = scope.team_dir.relative_to(scope.memory_dir).as_posix()
+        team = pointers(_index(scope, scope.team_dir))
+        known |= {f"{folder}/{target}" for line, target in team if line in lines}
+    return [header for header in headers if header.name not in known]
+
+
+def _index(scope: Scope, directory: Path) -> str:
+    return read_text(scope.memory_dir, directory / INDEX, limit=MAX_BYTES)
+
+
+def _existing(headers: Sequence[NoteHeader], room: int | None) -> str:
+    if not headers:
+        return ""
+    lines = [manifest([header]) for header in headers]
+    if room is not None:
+        sizes = accumulate(len(line.encode()) + 1 for line in lines)
+        lines = lines[: max(1, sum(size <= room for size in sizes))]
+    left = len(headers) - len(lines)
+    more = [f"({left} older ones are left out; `grep` for the subject)"] if left else []
+    return "\n".join(["Notes that the index above does not show (update one rather than duplicate it):", *lines, *more])
 
 
 async def extract(  # noqa: PLR0917 (the host's side was written against this order)
-    scope: Scope, pending: Pending, fork: Fork, scanner: Scans, settings: MemorySettings, clock: Clock
+    scope: Scope,
+    pending: Pending,
+    fork: Fork,
+    scanner: Scans,
+    settings: MemorySettings,
+    clock: Clock,
+    *,
+    meter: Meter = UNMETERED,
 ) -> Extracted:
     """Run the fork and say what it left.
 
@@ -212,7 +219,10 @@ async def extract(  # noqa: PLR0917 (the host's side was written against this or
     prompt = await extraction_prompt(scope, pending, scanner, settings, now=now)
     report = await fork(prompt, rights=rights(scope, settings, now=now), max_turns=settings.extraction_max_turns)
     titles = await to_thread.run_sync(partial(_titles, scope, report.written))
-    moves = report.outcome is Outcome.COMPLETED or (report.outcome is Outcome.TURN_CAP and bool(report.written))
+    # A run that the model refuses for good would be refused again, and hold up what was said after it.
+    moves = report.outcome in (Outcome.COMPLETED, Outcome.REFUSED) or (
+        report.outcome is Outcome.TURN_CAP and bool(report.written)
+    )
     team = sum(1 for path in titles if scope.team_dir is not None and path.is_relative_to(scope.team_dir))
     _log.info(
         "memory.extraction", outcome=report.outcome.value, messages=pending.new_messages, turns=report.turns,
@@ -220,6 +230,8 @@ async def extract(  # noqa: PLR0917 (the host's side was written against this or
         output_tokens=report.output_tokens, cache_read_tokens=report.cache_read_tokens,
         cache_write_tokens=report.cache_write_tokens,
     )  # fmt: skip
+    meter.observe("extraction_seconds", (clock() - now).total_seconds(), outcome=report.outcome.value)
+    _meter_run(meter, report, messages=pending.new_messages, memories=len(titles) - team, team=team)
     return Extracted(
         report=report,
         saved=tuple(titles.values()),
@@ -227,6 +239,15 @@ async def extract(  # noqa: PLR0917 (the host's side was written against this or
         notice=_notice(scope, report, titles, team, settings) if moves else "",
         cursor_moves=moves,
     )
+
+
+def _meter_run(meter: Meter, report: RunReport, *, messages: int, memories: int, team: int) -> None:
+    meter.count("extractions", outcome=report.outcome.value)
+    meter.observe("extraction_messages", messages)
+    meter.observe("extraction_turns", report.turns)
+    meter.count("extracted_files", len(report.written))
+    meter.count("extracted_memories", memories, memory="personal")
+    meter.count("extracted_memories", team, memory="team")
 
 
 def _titles(scope: Scope, written: Sequence[Path]) -> dict[Path, str]:

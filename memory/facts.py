@@ -1,7 +1,7 @@
 """The facts of notes, so that it can be counted what a rewrite leaves out."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import regex
 
@@ -25,6 +25,20 @@ def facts(text: str) -> list[str]:
     return [" ".join(fact.split()) for fact in _blocks(_COMMENT.sub("", body)) if _words(fact)]
 
 
+def without(text: str, drop: Callable[[str], bool]) -> str:
+    """Return the note without the facts that `drop` says yes to; header and other lines stay as they are."""
+    _, body = parse(text)
+    lines = body.split("\n")
+    gone = {
+        place
+        for start, end in _spans(lines)
+        if _words(fact := " ".join(_COMMENT.sub("", _joined(lines[start:end])).split())) and drop(fact)
+        for place in range(start, end)
+    }
+    kept = "\n".join(line for place, line in enumerate(lines) if place not in gone)
+    return text[: len(text) - len(body)] + kept
+
+
 def vanished(before: Sequence[str], after: Sequence[str]) -> list[str]:
     """Return the facts that are in none of the facts afterwards, be it in other words."""
     exact = {fact.casefold() for fact in after}
@@ -46,17 +60,25 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _blocks(body: str) -> Iterator[str]:
-    block: list[str] = []
-    for line in body.split("\n"):
-        ends = not line.strip() or _HEADING.match(line) or _ITEM.match(line)
-        if ends and block:
-            yield _joined(block)
-            block = []
-        if line.strip() and not _HEADING.match(line):
-            block.append(line)
-    if block:
-        yield _joined(block)
+    lines = body.split("\n")
+    return (_joined(lines[start:end]) for start, end in _spans(lines))
+
+
+def _spans(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield where each list item or paragraph begins and ends."""
+    start: int | None = None
+    for place, line in enumerate(lines):
+        heading = _HEADING.match(line)
+        if start is not None and (not line.strip() or heading or _ITEM.match(line)):
+            yield start, place
+            start = None
+        if start is None and line.strip() and not heading:
+            start = place
+    if start is not None:
+        yield start, len(lines)
 
 
 def _joined(lines: Iterable[str]) -> str:
-    return _ITEM.sub("", " ".join(line.strip() for line in lines), count=1)
+    text = " ".join(line.strip() for line in lines)
+    item = _ITEM.match(text)  # searched for in the middle, it would take time by the square of a run of blanks
+    return text[item.end() :] if item else text

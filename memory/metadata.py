@@ -10,7 +10,9 @@ from frontmatter.default_handlers import SafeLoader, YAMLHandler
 _MAX_CHARACTERS = 16 * 1024
 _MAX_EVENTS = 1000
 _MAX_DEPTH = 20
-_PLAIN = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+(?![\"'\[{|>])(.+?)[ \t]*$", re.MULTILINE | re.ASCII)
+_PLAIN = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+([^\s\"'\[{|>][^\n]*)$", re.MULTILINE | re.ASCII)
+_FLAT = re.compile(r"(?:[A-Za-z_][\w-]*:(?:[ \t]++(?:[^\s\[{&*!|>][^\n]*+)?)?\r?(?:\n|\Z))*\Z", re.ASCII)
+"""Lines of `key: value` alone: nothing in them can nest, refer or be tagged, so it need not be looked for."""
 
 
 class _NoteHandler(YAMLHandler):
@@ -33,18 +35,17 @@ def parse(text: str) -> tuple[dict[str, object], str]:
         head, body = handler.split(text)
     except ValueError:  # the closing line is missing
         return {}, text
-    for attempt in (head, _PLAIN.sub(_quoted, head)):
-        metadata = _load(handler, attempt)
-        if metadata is not None:
-            return metadata, body
-    return {}, text
+    if len(head) > _MAX_CHARACTERS:
+        return {}, text
+    metadata = _load(handler, head)
+    if metadata is None:
+        metadata = _load(handler, _PLAIN.sub(_quoted, head))
+    return ({}, text) if metadata is None else (metadata, body)
 
 
 def _load(handler: _NoteHandler, head: str) -> dict[str, object] | None:
-    if len(head) > _MAX_CHARACTERS:
-        return None
     try:
-        if not _is_plain(yaml.parse(head, Loader=SafeLoader)):
+        if not _FLAT.match(head) and not _is_plain(yaml.parse(head, Loader=SafeLoader)):
             return None
         loaded = handler.load(head)
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError):
@@ -74,5 +75,5 @@ def _is_plain(events: Iterator[Any]) -> bool:
 
 def _quoted(match: re.Match[str]) -> str:
     """Quote a plain value, which fails in YAML where it holds `: `, ` #` or begins with a sign."""
-    value = match[2].replace("'", "''")
+    value = match[2].rstrip().replace("'", "''")
     return f"{match[1]}: '{value}'"

@@ -9,11 +9,13 @@ import asyncio
 import errno
 import hashlib
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import anyio.to_thread
 
@@ -24,6 +26,7 @@ from memory.index import INDEX, merged, pointer, pointers, with_pointer, without
 from memory.metadata import parse
 from memory.paths import in_team, readable_path, writable_path
 from memory.ports import Fence, Leases
+from memory.scan import LOGS
 from memory.scope import Scope
 from memory.settings import MemorySettings
 
@@ -31,6 +34,7 @@ __all__ = ["INDEX", "Note", "NoteMissing", "Notes", "content_hash", "parse", "po
 
 T = TypeVar("T")
 _REMEMBERED_READS = 512
+_TRIES = 5
 _MIN_SHRINK = 2048
 _KEPT_SHARE = 0.2
 
@@ -59,6 +63,17 @@ def content_hash(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+class _Overtaken(Conflict):
+    """Somebody changed the file by hand between the look at it and its replacement."""
+
+
+class Watch(Protocol):
+    """Sees the changes of one run; `memory.provenance` has those there are."""
+
+    async def __call__(self, scope: Scope, path: Path, *, before: str, after: str) -> None:
+        """See a change right before it is made, under the lease; may refuse it with `WriteRefused`."""
+
+
 class Notes:
     """Reads and writes the notes of a scope.
 
@@ -70,6 +85,13 @@ class Notes:
         self._leases = leases
         self._settings = settings or MemorySettings()
         self._seen: OrderedDict[str, frozenset[str]] = OrderedDict()
+        self._watch: Watch | None = None
+
+    def watched(self, watch: Watch) -> "Notes":
+        """Return the same notes for one run, whose changes `watch` sees."""
+        same = copy(self)
+        same._watch = watch
+        return same
 
     async def read(self, scope: Scope, path: Path) -> Note:
         """Return the file; bytes that are not UTF-8 show as U+FFFD. Raises `NoteMissing` if there is none."""
@@ -88,16 +110,16 @@ class Notes:
         differs is merged instead: pointer lines that the writer can't have seen stay.
         """
         real = await self._writable(scope, path)
-        async with self._held(scope) as fence:
-            present = await self._present(real, scope)
-            if real.name == INDEX and present is not None and content_hash(present.text) != expected:
-                seen = self._seen.get(expected or "", frozenset[str]())
-                text = await self._in(
-                    real.parent, scope, lambda at: merged(present.text, text, seen=seen, exists=at.holds)
-                )
-            else:
+
+        async def wanted(present: Note | None) -> str:
+            if real.name != INDEX or present is None or content_hash(present.text) == expected:
                 _compare(present, expected)
-            return await self._put(scope, real, text, present=present, fence=fence)
+                return text
+            seen = self._seen.get(expected or "", frozenset[str]())
+            merge = partial(merged, present.text, text, seen=seen)
+            return await self._in(real.parent, scope, lambda at: merge(exists=at.holds))
+
+        return await self._changed(scope, real, wanted)
 
     async def edit(
         self, scope: Scope, path: Path, old: str, new: str, *, expected: str | None, replace_all: bool = False
@@ -108,24 +130,32 @@ class Notes:
         `Conflict` only if `old` can't be found any more.
         """
         real = await self._writable(scope, path)
-        async with self._held(scope) as fence:
-            present = await self._present(real, scope)
+
+        async def wanted(present: Note | None) -> str:
             if present is None:
                 raise NoteMissing("there is no file at this path")
             text = _replaced(present, old, new, expected=expected, replace_all=replace_all)
             if expected is None:
                 _refuse_shrinking(present.text, text, real)
-            return await self._put(scope, real, text, present=present, fence=fence)
+            return text
+
+        return await self._changed(scope, real, wanted)
 
     async def append(self, scope: Scope, path: Path, text: str) -> Note:
-        """Add `text` as whole lines to the end of the file, which is made if there is none."""
+        """Add `text` as whole lines to the end of the file, which is made if there is none.
+
+        In a day log, which keeps much of what is said word for word, the kind of a secret stands in its place.
+        """
         real = await self._writable(scope, path)
-        async with self._held(scope) as fence:
-            present = await self._present(real, scope)
+        if real.is_relative_to(scope.memory_dir / LOGS):
+            text = await anyio.to_thread.run_sync(secret_scan.redact, text)
+        lines = text if text.endswith("\n") else f"{text}\n"
+
+        async def wanted(present: Note | None) -> str:
             before = present.text if present else ""
-            gap = "\n" if before and not before.endswith("\n") else ""
-            whole = before + gap + text + ("" if text.endswith("\n") else "\n")
-            return await self._put(scope, real, whole, present=present, fence=fence)
+            return before + ("\n" if before and not before.endswith("\n") else "") + lines
+
+        return await self._changed(scope, real, wanted)
 
     async def delete(self, scope: Scope, path: Path, *, expected: str | None) -> None:
         """Remove the file and the pointer lines to it in the index beside it and at the top of its directory.
@@ -140,8 +170,10 @@ class Notes:
             present = await self._present(real, scope)
             if present is not None and expected is not None:
                 _compare(present, expected)
-            cleared = [await self._unpoint(scope, index, real, fence) for index in _indexes(scope, real)]
+            indexes = _indexes(scope, real)
+            cleared = [await _again(partial(self._unpoint, scope, index, real, fence)) for index in indexes]
             if present is not None:
+                await self._see(scope, real, before=present.text, after="")
                 await fence.check()
                 await self._in(real.parent, scope, lambda at: at.remove(real.name))
             elif not any(cleared):
@@ -150,10 +182,21 @@ class Notes:
     async def add_pointer(self, scope: Scope, directory: Path, *, title: str, file: str, hook: str) -> Note:
         """Put the pointer line for `file`, relative to `directory`, into that directory's index, once."""
         real = await self._writable(scope, directory / INDEX)
-        async with self._held(scope) as fence:
+
+        async def wanted(present: Note | None) -> str:
+            return with_pointer(present.text if present else "", pointer(title, file, hook), file)
+
+        return await self._changed(scope, real, wanted)
+
+    async def _changed(self, scope: Scope, real: Path, wanted: Callable[[Note | None], Awaitable[str]]) -> Note:
+        """Give the file, as it is under the lease, the text that `wanted` makes of what it holds."""
+
+        async def once() -> Note:
             present = await self._present(real, scope)
-            text = with_pointer(present.text if present else "", pointer(title, file, hook), file)
-            return await self._put(scope, real, text, present=present, fence=fence)
+            return await self._put(scope, real, await wanted(present), present=present, fence=fence)
+
+        async with self._held(scope) as fence:
+            return await _again(once)
 
     async def _unpoint(self, scope: Scope, index: Path, gone: Path, fence: Fence) -> bool:
         present = await self._present(index, scope)
@@ -171,14 +214,21 @@ class Notes:
         warnings = await anyio.to_thread.run_sync(self._checked, scope, real, text)
         if present is not None and present.text == text:  # a repeated write keeps the time of the first
             return self._note(real, text, present.mtime_ns, warnings)
+        await self._see(scope, real, before=present.text if present else "", after=text)
         return self._note(real, text, await self._replace(scope, real, text, present, fence), warnings)
+
+    async def _see(self, scope: Scope, real: Path, *, before: str, after: str) -> None:
+        if self._watch is not None:
+            await self._watch(scope, real, before=before, after=after)
 
     async def _replace(self, scope: Scope, real: Path, text: str, present: Note | None, fence: Fence) -> int:
         data = text.encode("utf-8")
 
         def act(at: Folder) -> int:
-            _refuse_changed(at.read(real.name, limit=self._settings.write_max_bytes), present)
-            return at.replace(real.name, data)
+            def changed() -> None:
+                _refuse_changed(at.read(real.name, limit=self._settings.write_max_bytes), present)
+
+            return at.replace(real.name, data, unless=changed)
 
         await fence.check()
         return await self._in(real.parent, scope, act, create=True)
@@ -191,8 +241,10 @@ class Notes:
         if size > self._settings.write_max_bytes:
             limit = self._settings.write_max_bytes // 1024
             raise WriteRefused(f"the file would be larger than {limit} KiB: split it by topic")
-        labels = ", ".join(finding.label for finding in secret_scan.scan(text))
-        if labels and in_team(scope, real):
+        shared = in_team(scope, real)
+        looked_at = f"{real.name}\n{text}" if shared else text  # names are shared as well
+        labels = ", ".join(finding.label for finding in secret_scan.scan(looked_at))
+        if labels and shared:
             raise WriteRefused(f"team memory is shared and this text holds a secret ({labels}): leave it out")
         return (f"this note now holds a secret in plain text ({labels})",) if labels else ()
 
@@ -268,6 +320,14 @@ class Notes:
         return note
 
 
+async def _again(once: Callable[[], Awaitable[T]]) -> T:
+    """Do again, with what is there now, what somebody's hand has overtaken."""
+    for _ in range(_TRIES - 1):
+        with suppress(_Overtaken):
+            return await once()
+    return await once()
+
+
 def _write_root(scope: Scope, real: Path) -> Path:
     return next(root for root in scope.writable if real.is_relative_to(root))
 
@@ -289,10 +349,14 @@ def _compare(present: Note | None, expected: str | None) -> None:
 
 
 def _refuse_changed(now: Stored | None, present: Note | None) -> None:
-    """Notice somebody who edits by hand, without a lease, between the comparison and the replacement."""
-    if (now.mtime_ns if now else None) != (present.mtime_ns if present else None):
-        actual = content_hash(now.data.decode("utf-8-sig", "replace")) if now else ""
-        raise Conflict("the file was changed by hand just now: read it again", actual=actual)
+    """Notice somebody who edits by hand, without a lease, between the comparison and the replacement.
+
+    The texts are compared: two changes within one tick of the file system have the same time.
+    """
+    text = now.data.decode("utf-8-sig", "replace") if now else None
+    if text != (present.text if present else None):
+        actual = "" if text is None else content_hash(text)
+        raise _Overtaken("the file was changed by hand just now: read it again", actual=actual)
 
 
 def _replaced(present: Note, old: str, new: str, *, expected: str | None, replace_all: bool) -> str:

@@ -211,15 +211,19 @@ def _without_team(scope: Scope, real: Path) -> Path:
 
 
 def _lexical(path: str, base: Path) -> str:
-    if not path or _CONTROL.search(path) or "\\" in path or path.startswith("~"):
-        raise PathRefused("a path is plain text with / between its names: no backslash, ~ or control character")
+    if not path or _CONTROL.search(path):
+        raise PathRefused("a path is plain text without control characters")
     try:
-        os.fsencode(path)
+        path.encode()
     except UnicodeEncodeError:
         raise PathRefused("the path is not valid Unicode text") from None
     joined = os.path.join(base, path)  # noqa: PTH118  (pathlib keeps "..", which has to go before links are looked at)
-    if not os.path.lexists(joined):  # a file that came from elsewhere may have its name in another Unicode form
-        joined = unicodedata.normalize("NFC", joined)
+    if os.path.lexists(joined):
+        return "/" + os.path.normpath(joined).lstrip("/")
+    if "\\" in path or path.startswith("~"):  # only a file that a person named so by hand is reached by such a name
+        raise PathRefused("a path has / between its names: no backslash, no ~ in front")
+    # A file that came from elsewhere may have its name in another Unicode form.
+    joined = unicodedata.normalize("NFC", joined)
     return "/" + os.path.normpath(joined).lstrip("/")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from memory.scope import Scope
 
@@ -36,6 +36,8 @@ class Outcome(StrEnum):
     COMPLETED = "completed"
     TURN_CAP = "turn_cap"
     ABORTED = "aborted"
+    REFUSED = "refused"
+    """The model will never accept this request: it is of no use to try again."""
     FAILED = "failed"
 
 
@@ -118,8 +120,11 @@ class Said:
 class History(Protocol):
     """The stored transcripts of a scope. Reads only what belongs to the scope's principal and project."""
 
-    async def sittings_since(self, scope: Scope, since: datetime) -> int:
-        """Count stretches of the scope's conversations without an hour's silence that ended after `since`."""
+    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> int:
+        """Count stretches of the scope's conversations without an hour's silence that ended after `since`.
+
+        Stops at `enough`, so that no more of a long history is read than is needed to know that there are so many.
+        """
 
     async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:
         """Return what was said in [start, end), oldest first."""
@@ -148,3 +153,64 @@ class Notice(Protocol):
 
     async def __call__(self, scope: Scope, text: str) -> None:
         """Put the line into the outbox; delivered later, once."""
+
+
+Counted = Literal[
+    "memory_loaded",
+    "memory_disabled",
+    "agent_memory_loaded",
+    "memory_tool_calls",
+    "tools_denied",
+    "extractions",
+    "extraction_skips",
+    "extraction_turns_coalesced",
+    "extracted_files",
+    "extracted_memories",
+    "dreams",
+    "run_tokens",
+    "instruction_files_loaded",
+    "team_sync_files",
+    "team_pushes_suppressed",
+]
+"""What is counted; the host knows the labels of each and the few values that a label can have."""
+
+Observed = Literal[
+    "memory_files",
+    "memory_folders",
+    "recall_seconds",
+    "recall_candidates",
+    "recall_chosen",
+    "recall_age_days",
+    "extraction_seconds",
+    "extraction_messages",
+    "extraction_turns",
+    "dream_hours",
+    "dream_seconds",
+    "run_seconds",
+    "run_cache_hit_ratio",
+    "team_sync_seconds",
+]
+"""What is measured, each in the unit of its name."""
+
+
+class Meter(Protocol):
+    """Takes the figures of what happens. A label's value is a word of the program, never a content, path or name."""
+
+    def count(self, what: Counted, number: float = 1, /, **labels: str) -> None:
+        """Add to a counter; never raises for a value of a label."""
+
+    def observe(self, what: Observed, value: float, /, **labels: str) -> None:
+        """Take one measurement; never raises for a value of a label."""
+
+
+class Unmetered:
+    """A `Meter` for whoever keeps no figures."""
+
+    def count(self, what: Counted, number: float = 1, /, **labels: str) -> None:
+        """Do nothing."""
+
+    def observe(self, what: Observed, value: float, /, **labels: str) -> None:
+        """Do nothing."""
+
+
+UNMETERED = Unmetered()

@@ -6,10 +6,12 @@ answer.
 
 import math
 import sqlite3
+import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import takewhile
 
 import regex
 from anyio import to_thread
@@ -64,20 +66,29 @@ class Ranking:
         memory directory are opened.
         """
         wanted = list(dict.fromkeys(term for term in terms(query) if term not in _EMPTY))[:MAX_TERMS]
-        inside = [header for header in headers if header.path.is_relative_to(scope.memory_dir)]
+        inside = [header for header in headers if str(header.path).startswith(f"{scope.memory_dir}/")]
         if not wanted or not inside:
             return []
-        return await to_thread.run_sync(partial(_ranked, scope, inside, wanted, k), abandon_on_cancel=True)
+        given_up = threading.Event()
+        try:
+            rank = partial(_ranked, scope, inside, wanted, k, given_up)
+            return await to_thread.run_sync(rank, abandon_on_cancel=True)
+        finally:
+            given_up.set()
 
 
-def _ranked(scope: Scope, headers: Sequence[NoteHeader], wanted: Sequence[str], k: int) -> list[tuple[str, float]]:
+def _ranked(
+    scope: Scope, headers: Sequence[NoteHeader], wanted: Sequence[str], k: int, given_up: threading.Event
+) -> list[tuple[str, float]]:
     # In memory and per call: nothing of a note outlives the call, so nothing has to be erased with it.
     with closing(sqlite3.connect(":memory:")) as table:
         table.execute(
             "CREATE VIRTUAL TABLE note USING fts5"
             "(name, description, body, content='', tokenize='porter unicode61 remove_diacritics 2')"
         )
-        table.executemany("INSERT INTO note(rowid, name, description, body) VALUES (?, ?, ?, ?)", _rows(scope, headers))
+        # A thread can't be cancelled: without this one whose caller has gone would read thousands of notes more.
+        rows = takewhile(lambda _: not given_up.is_set(), _rows(scope, headers))
+        table.executemany("INSERT INTO note(rowid, name, description, body) VALUES (?, ?, ?, ?)", rows)
         matched = {term: {row for (row,) in _matches(table, term)} for term in wanted}
         weight = {term: math.log(1 + len(headers) / (len(rows) or 0.5)) for term, rows in matched.items()}
         total = sum(weight.values())

@@ -2,15 +2,18 @@
 
 import os
 import re
-import stat
+import time
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
+import structlog
 
+from memory.disk import open_plain, walk
 from memory.index import INDEX
 from memory.metadata import parse
 from memory.paths import TEAM
@@ -22,9 +25,12 @@ LOGS = "logs"
 _HEAD_LINES = 30
 _HEAD_BYTES = 64 * 1024
 _DESCRIPTION = 300
-_DIRECTORIES = 512
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_REMEMBERED_NOTES = 200_000
+_SETTLED_NS = 100_000_000
+"""How old a change must be before its time stamp tells it from a later one; kernels stamp in steps of up to 10 ms."""
+_UNLISTABLE = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,37 +45,75 @@ class NoteHeader:
     team: bool
 
 
-_Key = tuple[str, int, int, int]
+_Mark = tuple[int, int, int, int]
 _Head = tuple[str | None, str]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Listing:
+    """What a scan found: by name for the next scan, newest first for the caller; `began` is monotonic time."""
+
+    began: float
+    notes: dict[str, tuple[_Mark | None, NoteHeader]] = field(default_factory=dict)
+    headers: Sequence[NoteHeader] = ()
+    passed_over: int = 0
+
+
 class Scanner:
-    """Scans directories and remembers the headers of files that have not changed since."""
+    """Scans directories and remembers the headers of files that have not changed since.
 
-    def __init__(self, *, limit: int | None = 200) -> None:
+    A file counts as unchanged while its change times, size and inode stay; one that was changed within the last
+    tenth of a second is read again by the next scan, since a second change could bear the same time.
+    """
+
+    def __init__(self, *, limit: int | None = 200, now_ns: Callable[[], int] = time.time_ns) -> None:
         self._limit = limit
-        self._known: OrderedDict[Path, dict[_Key, _Head]] = OrderedDict()
+        self._now_ns = now_ns
+        self._known: OrderedDict[tuple[Path, Path | None], _Listing] = OrderedDict()
 
-    async def scan(self, scope: Scope, *, skip: Collection[Path] = ()) -> list[NoteHeader]:
-        """Return the headers of A's notes, newest first, with those of T where the scope has it."""
-        return await self.scan_directory(scope.memory_dir, skip=skip, team=scope.team_dir)
+    async def scan(self, scope: Scope, *, skip: Collection[Path] = (), since: float | None = None) -> list[NoteHeader]:
+        """Return the headers of A's notes, newest first, with those of T where the scope has it.
+
+        With `since`, a moment of `time.monotonic()`, the last scan stands if it began no earlier: whoever looks
+        several times within one turn walks the directory once.
+        """
+        return await self.scan_directory(scope.memory_dir, skip=skip, team=scope.team_dir, since=since)
 
     async def scan_directory(
-        self, directory: Path, *, skip: Collection[Path] = (), team: Path | None = None
+        self,
+        directory: Path,
+        *,
+        skip: Collection[Path] = (),
+        team: Path | None = None,
+        since: float | None = None,
     ) -> list[NoteHeader]:
         """Return the headers of the notes below a directory, newest first, `skip` left out, then capped.
 
-        Indexes, day logs, links and files that can't be read are passed over, and `team/` unless it is
-        `team`. Never raises: a directory that can't be listed has no notes.
+        Indexes, day logs, hidden folders, links and files that can't be read are passed over, and `team/` unless it
+        is `team`. Never raises: a directory that can't be listed has no notes. A caller that is cancelled does not
+        wait for the disk.
         """
-        known = self._known.get(directory, {})
-        headers, heads = await anyio.to_thread.run_sync(_scan, directory, known, team)
-        self._known[directory] = heads
-        self._known.move_to_end(directory)
-        while len(self._known) > _DIRECTORIES:
-            self._known.popitem(last=False)
+        key = (directory, team)
+        listing = self._known.get(key)
+        if listing is None or since is None or listing.began < since:
+            look = partial(_scan, directory, team, listing, began=time.monotonic(), now_ns=self._now_ns())
+            found = await anyio.to_thread.run_sync(look, abandon_on_cancel=True)
+            self._remember(key, found, before=listing)
+            listing = found
+        if not skip:
+            return list(listing.headers[: self._limit])
         left_out = frozenset(skip)
-        return [header for header in headers if header.path not in left_out][: self._limit]
+        return [header for header in listing.headers if header.path not in left_out][: self._limit]
+
+    def _remember(self, key: tuple[Path, Path | None], found: _Listing, *, before: _Listing | None) -> None:
+        if found.passed_over != (before.passed_over if before else 0):
+            _log.warning("memory.files_passed_over", count=found.passed_over)
+        later = self._known.get(key)
+        if later is None or later.began <= found.began:  # scans of one directory may overtake each other
+            self._known[key] = found
+            self._known.move_to_end(key)
+        while len(self._known) > 1 and sum(len(each.headers) for each in self._known.values()) > _REMEMBERED_NOTES:
+            self._known.popitem(last=False)
 
 
 async def scan(
@@ -98,64 +142,56 @@ def _iso(mtime: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _scan(directory: Path, known: dict[_Key, _Head], team: Path | None) -> tuple[list[NoteHeader], dict[_Key, _Head]]:
-    headers: list[NoteHeader] = []
-    heads: dict[_Key, _Head] = {}
-    for entry, facts in _files(directory, directory, team):
-        key = (entry.path, facts.st_mtime_ns, facts.st_size, facts.st_ino)
-        head = known.get(key) or _head(entry.path)
+def _scan(directory: Path, team: Path | None, before: _Listing | None, *, began: float, now_ns: int) -> _Listing:
+    known = before.notes if before else {}
+    notes: dict[str, tuple[_Mark | None, NoteHeader]] = {}
+    same, passed_over = True, 0
+    for handle, folder, entry in walk(directory, enter=partial(_entered, shared=team == directory / TEAM)):
+        name = folder + entry.name
+        try:
+            facts = entry.stat(follow_symlinks=False)
+        except OSError:  # it has vanished since it was listed
+            continue
+        mark = (facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
+        old = known.get(name)
+        if old is not None and old[0] == mark:
+            notes[name] = old
+            continue
+        if entry.name == INDEX:
+            continue
+        head = None if _UNLISTABLE.search(entry.name) else _head(entry.name, handle)
         if head is None:
+            passed_over += 1
             continue
-        heads[key] = head
-        path = Path(entry.path)
-        headers.append(
-            NoteHeader(
-                path=path,
-                name=path.relative_to(directory).as_posix(),
-                mtime=facts.st_mtime,
-                type=head[0],
-                description=head[1],
-                team=team is not None and path.is_relative_to(team),
-            )
-        )
-    headers.sort(key=lambda header: (-header.mtime, header.name))
-    return headers, heads
+        same = False
+        header = _header(directory, name, facts.st_mtime, head, team=team)
+        notes[name] = (mark if facts.st_ctime_ns < now_ns - _SETTLED_NS else None, header)
+    if before is not None and same and len(notes) == len(known):
+        return _Listing(began=began, notes=known, headers=before.headers, passed_over=passed_over)
+    headers = sorted((header for _, header in notes.values()), key=lambda header: (-header.mtime, header.name))
+    return _Listing(began=began, notes=notes, headers=headers, passed_over=passed_over)
 
 
-def _files(directory: Path, top: Path, team: Path | None) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
-    """Walk the Markdown files; a link is neither a file nor a directory here."""
-    try:
-        with os.scandir(directory) as listing:
-            entries = list(listing)
-    except OSError:
-        return
-    for entry in entries:
-        if _CONTROL.search(entry.name):  # it would break the manifest's lines
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            place = Path(entry.path)
-            hidden = entry.name.startswith(".")
-            outside = place.parent == top and (entry.name == LOGS or (entry.name == TEAM and place != team))
-            if not hidden and not outside:
-                yield from _files(place, top, team)
-        elif entry.name.endswith(".md") and entry.name != INDEX and entry.is_file(follow_symlinks=False):
-            try:
-                yield entry, entry.stat(follow_symlinks=False)
-            except OSError:
-                continue
+def _entered(folder: str, *, shared: bool) -> bool:
+    if folder == LOGS or folder.rpartition("/")[2].startswith("."):
+        return False
+    return (folder != TEAM or shared) and not _UNLISTABLE.search(folder)
 
 
-def _head(path: str) -> _Head | None:
+def _header(directory: Path, name: str, mtime: float, head: _Head, *, team: Path | None) -> NoteHeader:
+    path = directory / name
+    inside = team is not None and path.is_relative_to(team)
+    return NoteHeader(path=path, name=name, mtime=mtime, type=head[0], description=head[1], team=inside)
+
+
+def _head(name: str, folder: int) -> _Head | None:
     """Return type and description out of a file's first 30 lines, or None if it can't be read."""
     try:
-        handle = os.open(path, _READ)
-        with os.fdopen(handle, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                return None
+        with os.fdopen(open_plain(name, folder), "rb", buffering=0) as stream:
             data = stream.read(_HEAD_BYTES)
     except OSError:
         return None
-    lines = data.decode("utf-8-sig", "replace").replace("\r", "").split("\n")[:_HEAD_LINES]
+    lines = data.decode("utf-8-sig", "replace").replace("\r", "").split("\n", _HEAD_LINES)[:_HEAD_LINES]
     metadata, _ = parse("\n".join(lines))
     kind = metadata.get("type")
     return (kind if isinstance(kind, str) and kind in TYPES else None), _described(metadata.get("description"))
@@ -165,5 +201,6 @@ def _described(value: object) -> str:
     if not value:
         return ""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = _INVISIBLE.sub(" ", text[: _DESCRIPTION * 10])
     text = " ".join(text.split())
     return text if len(text) <= _DESCRIPTION else text[: _DESCRIPTION - 1].rstrip() + "…"

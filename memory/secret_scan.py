@@ -22,91 +22,114 @@ _MARKER = r"[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----"
 _BODY = r"(?:[^-]|-(?!----)){64,20000}?"
 _PRIVATE_KEY = f"(-----BEGIN{_MARKER}{_BODY}-----END{_MARKER})"
 
-_SHAPES: tuple[tuple[str, str, str], ...] = (
+_SHAPES: tuple[tuple[str, str, str, str], ...] = (
+    # rule, what its secrets contain (one of these, in small letters), label, shape
     # cloud
-    ("aws-key-id", "AWS access key id", r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}"),
-    ("gcp-api-key", "Google API key", r"AIza[A-Za-z0-9_-]{35}"),
-    ("azure-ad-secret", "Azure AD client secret", r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
-    ("digitalocean-pat", "DigitalOcean access token", r"dop_v1_[a-f0-9]{64}"),
-    ("digitalocean-oauth", "DigitalOcean OAuth token", r"do[or]_v1_[a-f0-9]{64}"),
+    ("aws-key-id", "a3t akia asia abia acca", "AWS access key id", r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}"),
+    ("gcp-api-key", "aiza", "Google API key", r"AIza[A-Za-z0-9_-]{35}"),
+    ("azure-ad-secret", "q~", "Azure AD client secret", r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
+    ("digitalocean-pat", "dop_v1_", "DigitalOcean access token", r"dop_v1_[a-f0-9]{64}"),
+    ("digitalocean-oauth", "_v1_", "DigitalOcean OAuth token", r"do[or]_v1_[a-f0-9]{64}"),
     # models
-    ("anthropic-api-key", "Anthropic API key", r"sk-ant-api\d{2}-[A-Za-z0-9_-]{80,120}"),
-    ("anthropic-admin-key", "Anthropic admin key", r"sk-ant-admin\d{2}-[A-Za-z0-9_-]{80,120}"),
-    ("anthropic-oauth", "Anthropic OAuth token", r"sk-ant-o[ar]t\d{2}-[A-Za-z0-9_-]{80,120}"),
-    ("openai-legacy-key", "OpenAI API key", r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"),
+    ("anthropic-api-key", "sk-ant-api", "Anthropic API key", r"sk-ant-api\d{2}-[A-Za-z0-9_-]{80,120}"),
+    ("anthropic-admin-key", "sk-ant-admin", "Anthropic admin key", r"sk-ant-admin\d{2}-[A-Za-z0-9_-]{80,120}"),
+    ("anthropic-oauth", "sk-ant-o", "Anthropic OAuth token", r"sk-ant-o[ar]t\d{2}-[A-Za-z0-9_-]{80,120}"),
+    ("openai-legacy-key", "t3blbkfj", "OpenAI API key", r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"),
     (
         "openai-key",
+        "t3blbkfj",
         "OpenAI API key",
         r"sk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,100}T3BlbkFJ[A-Za-z0-9_-]{20,100}",
     ),
-    ("huggingface-token", "Hugging Face access token", r"hf_[A-Za-z]{34}"),
-    ("huggingface-org-token", "Hugging Face organisation token", r"api_org_[A-Za-z]{34}"),
+    ("huggingface-token", "hf_", "Hugging Face access token", r"hf_[A-Za-z]{34}"),
+    ("huggingface-org-token", "api_org_", "Hugging Face organisation token", r"api_org_[A-Za-z]{34}"),
     # source code
-    ("github-pat", "GitHub personal access token", r"ghp_[A-Za-z0-9]{36,255}"),
-    ("github-fine-grained-pat", "GitHub fine-grained token", r"github_pat_[A-Za-z0-9_]{82,255}"),
-    ("github-app-token", "GitHub app token", r"gh[us]_[A-Za-z0-9]{36,255}"),
-    ("github-oauth", "GitHub OAuth token", r"gho_[A-Za-z0-9]{36,255}"),
-    ("github-refresh-token", "GitHub refresh token", r"ghr_[A-Za-z0-9]{36,255}"),
+    ("github-pat", "ghp_", "GitHub personal access token", r"ghp_[A-Za-z0-9]{36,255}"),
+    ("github-fine-grained-pat", "github_pat_", "GitHub fine-grained token", r"github_pat_[A-Za-z0-9_]{82,255}"),
+    ("github-app-token", "ghu_ ghs_", "GitHub app token", r"gh[us]_[A-Za-z0-9]{36,255}"),
+    ("github-oauth", "gho_", "GitHub OAuth token", r"gho_[A-Za-z0-9]{36,255}"),
+    ("github-refresh-token", "ghr_", "GitHub refresh token", r"ghr_[A-Za-z0-9]{36,255}"),
     (
         "gitlab-pat",
+        "glpat-",
         "GitLab personal access token",
         r"glpat-[A-Za-z0-9_-]{20,300}(?:\.[a-z0-9]{2}\.[a-z0-9]{9})?",
     ),
-    ("gitlab-deploy-token", "GitLab deploy token", r"gldt-[A-Za-z0-9_-]{20,300}"),
+    ("gitlab-deploy-token", "gldt-", "GitLab deploy token", r"gldt-[A-Za-z0-9_-]{20,300}"),
     # messages
-    ("slack-bot-token", "Slack bot token", r"xoxb-\d{10,13}-\d{10,13}[A-Za-z0-9-]{0,64}"),
-    ("slack-user-token", "Slack user token", r"xox[pe]-(?:\d{10,13}-){1,3}[A-Za-z0-9-]{24,64}"),
-    ("slack-app-token", "Slack app token", r"(?i:xapp)-\d-[A-Za-z0-9]{1,20}-\d{1,20}-[A-Za-z0-9]{1,80}"),
-    ("slack-config-token", "Slack configuration token", r"xoxe(?:\.xox[bp])?-\d-[A-Za-z0-9]{100,250}"),
-    ("slack-session-token", "Slack session token", r"xox[cdoars]-[A-Za-z0-9%-]{10,300}"),
-    ("slack-workflow-token", "Slack workflow token", r"xwfp-[A-Za-z0-9-]{20,200}"),
+    ("slack-bot-token", "xoxb-", "Slack bot token", r"xoxb-\d{10,13}-\d{10,13}[A-Za-z0-9-]{0,64}"),
+    ("slack-user-token", "xoxp- xoxe-", "Slack user token", r"xox[pe]-(?:\d{10,13}-){1,3}[A-Za-z0-9-]{24,64}"),
+    ("slack-app-token", "xapp-", "Slack app token", r"(?i:xapp)-\d-[A-Za-z0-9]{1,20}-\d{1,20}-[A-Za-z0-9]{1,80}"),
+    ("slack-config-token", "xoxe", "Slack configuration token", r"xoxe(?:\.xox[bp])?-\d-[A-Za-z0-9]{100,250}"),
+    ("slack-session-token", "xox", "Slack session token", r"xox[cdoars]-[A-Za-z0-9%-]{10,300}"),
+    ("slack-workflow-token", "xwfp-", "Slack workflow token", r"xwfp-[A-Za-z0-9-]{20,200}"),
     (
         "slack-webhook",
+        "hooks.slack.com",
         "Slack webhook address",
         r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{40,100}",
     ),
-    ("telegram-bot-token", "Telegram bot token", r"(?:bot)?\d{6,16}:[A-Za-z0-9_-]{35}"),
-    ("twilio-api-key", "Twilio API key", r"SK[0-9a-fA-F]{32}"),
-    ("sendgrid-token", "SendGrid API token", r"SG\.[A-Za-z0-9=_-]{16,32}\.[A-Za-z0-9=_-]{32,64}"),
+    ("telegram-bot-token", ":", "Telegram bot token", r"(?:bot)?\d{6,16}:[A-Za-z0-9_-]{35}"),
+    ("twilio-api-key", "sk", "Twilio API key", r"SK[0-9a-fA-F]{32}"),
+    ("sendgrid-token", "sg.", "SendGrid API token", r"SG\.[A-Za-z0-9=_-]{16,32}\.[A-Za-z0-9=_-]{32,64}"),
     # tools
-    ("npm-token", "npm access token", r"npm_[A-Za-z0-9]{36}"),
-    ("pypi-token", "PyPI upload token", r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{50,1000}"),
-    ("databricks-token", "Databricks API token", r"dapi[a-f0-9]{32}(?:-\d)?"),
-    ("terraform-token", "Terraform API token", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9=_-]{60,70}"),
-    ("pulumi-token", "Pulumi API token", r"pul-[a-f0-9]{40}"),
-    ("postman-token", "Postman API token", r"PMAK-[a-fA-F0-9]{24}-[a-fA-F0-9]{34}"),
+    ("npm-token", "npm_", "npm access token", r"npm_[A-Za-z0-9]{36}"),
+    ("pypi-token", "pypi-", "PyPI upload token", r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{50,1000}"),
+    ("databricks-token", "dapi", "Databricks API token", r"dapi[a-f0-9]{32}(?:-\d)?"),
+    ("terraform-token", "atlasv1", "Terraform API token", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9=_-]{60,70}"),
+    ("pulumi-token", "pul-", "Pulumi API token", r"pul-[a-f0-9]{40}"),
+    ("postman-token", "pmak-", "Postman API token", r"PMAK-[a-fA-F0-9]{24}-[a-fA-F0-9]{34}"),
     # observability
-    ("grafana-api-key", "Grafana API key", r"eyJrIjoi[A-Za-z0-9]{70,400}={0,3}"),
-    ("grafana-cloud-token", "Grafana cloud API token", r"glc_[A-Za-z0-9+/]{32,400}={0,3}"),
-    ("grafana-service-token", "Grafana service account token", r"glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}"),
-    ("sentry-user-token", "Sentry user token", r"sntryu_[a-f0-9]{64}"),
-    ("sentry-org-token", "Sentry organisation token", r"sntrys_eyJ[A-Za-z0-9+/=_]{60,1000}"),
+    ("grafana-api-key", "eyjrijoi", "Grafana API key", r"eyJrIjoi[A-Za-z0-9]{70,400}={0,3}"),
+    ("grafana-cloud-token", "glc_", "Grafana cloud API token", r"glc_[A-Za-z0-9+/]{32,400}={0,3}"),
+    ("grafana-service-token", "glsa_", "Grafana service account token", r"glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}"),
+    ("sentry-user-token", "sntryu_", "Sentry user token", r"sntryu_[a-f0-9]{64}"),
+    ("sentry-org-token", "sntrys_", "Sentry organisation token", r"sntrys_eyJ[A-Za-z0-9+/=_]{60,1000}"),
     # commerce
-    ("stripe-key", "Stripe access key", r"(?:sk|rk)_(?:test|live|prod)_[A-Za-z0-9]{10,99}"),
-    ("stripe-webhook-secret", "Stripe webhook secret", r"whsec_[A-Za-z0-9+/]{32,64}={0,2}"),
-    ("shopify-access-token", "Shopify access token", r"shp(?:at|ca|pa)_[a-fA-F0-9]{32}"),
-    ("shopify-shared-secret", "Shopify shared secret", r"shpss_[a-fA-F0-9]{32}"),
+    ("stripe-key", "_test_ _live_ _prod_", "Stripe access key", r"(?:sk|rk)_(?:test|live|prod)_[A-Za-z0-9]{10,99}"),
+    ("stripe-webhook-secret", "whsec_", "Stripe webhook secret", r"whsec_[A-Za-z0-9+/]{32,64}={0,2}"),
+    ("shopify-access-token", "shpat_ shpca_ shppa_", "Shopify access token", r"shp(?:at|ca|pa)_[a-fA-F0-9]{32}"),
+    ("shopify-shared-secret", "shpss_", "Shopify shared secret", r"shpss_[a-fA-F0-9]{32}"),
 )
 
-_RULES: tuple[tuple[Finding, re.Pattern[str]], ...] = (
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rule:
+    finding: Finding
+    marks: tuple[str, ...]
+    pattern: re.Pattern[str]
+
+
+_RULES: tuple[_Rule, ...] = (
     *(
-        (Finding(rule=rule, label=label), re.compile(f"{_BEFORE}({shape}){_AFTER}", re.ASCII))
-        for rule, label, shape in _SHAPES
+        _Rule(
+            finding=Finding(rule=rule, label=label),
+            marks=tuple(marks.split()),
+            pattern=re.compile(f"{_BEFORE}({shape}){_AFTER}", re.ASCII),
+        )
+        for rule, marks, label, shape in _SHAPES
     ),
-    (
-        Finding(rule="private-key", label="private key block"),
-        re.compile(_PRIVATE_KEY, re.ASCII | re.IGNORECASE),
+    _Rule(
+        finding=Finding(rule="private-key", label="private key block"),
+        marks=("private key",),
+        pattern=re.compile(_PRIVATE_KEY, re.ASCII | re.IGNORECASE),
     ),
 )
 
 
 def scan(text: str) -> tuple[Finding, ...]:
     """Return which kinds of secret occur in the text, each once, in the order of the rules."""
-    return tuple(finding for finding, pattern in _RULES if pattern.search(text))
+    return tuple(rule.finding for rule in _likely(text) if rule.pattern.search(text))
 
 
 def redact(text: str) -> str:
     """Return the text with every secret replaced by a mark that names its kind; what surrounds it stays."""
-    for finding, pattern in _RULES:
-        text = pattern.sub(f"[{finding.label} removed]", text)
+    for rule in _likely(text):
+        text = rule.pattern.sub(f"[{rule.finding.label} removed]", text)
     return text
+
+
+def _likely(text: str) -> list[_Rule]:
+    """Leave out the rules whose marks are nowhere: to look for plain text is many times faster than to match."""
+    lowered = text.lower()
+    return [rule for rule in _RULES if any(mark in lowered for mark in rule.marks)]

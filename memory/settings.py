@@ -85,16 +85,16 @@ class MemorySettings(BaseModel):
     team_grants: dict[str, TeamGrant] = Field(default_factory=dict)
     """Other gateways that may use this one's team memory, by the name that their writes are signed with."""
     team_timeout: float = Field(default=30.0, gt=0)
+    team_pull_deadline: float = Field(default=2.0, gt=0)
+    """How long the first message of a session waits for what others have shared."""
     team_pull_minutes: float = Field(default=15.0, gt=0)
-    team_push_delay: float = Field(default=2.0, ge=0)
-    """How long after the last edit a push waits for the next one."""
     team_max_entries: int | None = Field(default=None, ge=1)
 
     notices: Notices = "summary"
 
     write_max_bytes: int = Field(default=1024 * 1024, ge=1024)
     lease_seconds: float = Field(default=30.0, gt=0)
-    lease_wait: float = Field(default=20.0, ge=0)
+    lease_wait: float = Field(default=45.0, ge=0)
 
     @model_validator(mode="after")
     def _a_token_for_each(self) -> Self:

@@ -1,4 +1,8 @@
-"""What a memory directory held before a consolidation, kept beside it: to compare, to put back, to undo."""
+"""What a memory directory held before a consolidation, kept beside it: to compare, to put back, to undo.
+
+A consolidation that ended well has an `after` beside its `before`. One that was killed has none: its files stay as it
+left them until somebody copies `before` back, and the next one takes a snapshot of its own.
+"""
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memory.disk import Folder
+from memory.disk import Folder, walk
 from memory.errors import PathRefused
 from memory.notes import content_hash
 from memory.paths import TEAM, make_private
@@ -65,6 +69,18 @@ def keep_after(snapshot: Snapshot, scope: Scope, touched: Iterable[Path]) -> Non
     _copy(snapshot.folder / "after", scope, {path: now[path] for path in touched if path in now})
 
 
+def reread(snapshot: Snapshot, scope: Scope) -> Snapshot:
+    """Return the snapshot as it lies on disk now, where what was forgotten since is no longer in it. Blocks."""
+    folder = snapshot.folder / "before"
+    texts = {path: folder / path.relative_to(scope.memory_dir) for path in snapshot.files}
+    files = {
+        path: Saved(text=kept.read_bytes().decode(), mtime_ns=snapshot.files[path].mtime_ns)
+        for path, kept in texts.items()
+        if kept.is_file()
+    }
+    return Snapshot(folder=snapshot.folder, files=files)
+
+
 def discard(snapshot: Snapshot) -> None:
     """Forget a snapshot that differs from nothing. Blocks."""
     shutil.rmtree(snapshot.folder, ignore_errors=True)
@@ -73,6 +89,11 @@ def discard(snapshot: Snapshot) -> None:
 def read_all(scope: Scope) -> dict[Path, Saved]:
     """Read every Markdown file of A, without T and hidden folders; what can't be read as text is left out. Blocks."""
     return {path: saved for path in _files(scope) if (saved := read_one(scope, path)) is not None}
+
+
+def is_empty(scope: Scope) -> bool:
+    """Return whether A holds no Markdown file at all, without T and hidden folders. Blocks."""
+    return next(_files(scope), None) is None
 
 
 def read_one(scope: Scope, path: Path) -> Saved | None:
@@ -98,11 +119,12 @@ def is_log(scope: Scope, path: Path) -> bool:
 
 
 def _files(scope: Scope) -> Iterator[Path]:
-    team = scope.memory_dir / TEAM
-    for path in sorted(scope.memory_dir.rglob("*.md")):
-        hidden = any(part.startswith(".") for part in path.relative_to(scope.memory_dir).parts)
-        if not hidden and not path.is_relative_to(team):
-            yield path
+    def own(folder: str) -> bool:
+        return folder != TEAM and not folder.rpartition("/")[2].startswith(".")
+
+    for name in sorted(folder + entry.name for _, folder, entry in walk(scope.memory_dir, enter=own)):
+        if not name.rpartition("/")[2].startswith("."):
+            yield scope.memory_dir / name
 
 
 def _copy(folder: Path, scope: Scope, files: Mapping[Path, Saved]) -> None:

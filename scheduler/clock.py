@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
-from zoneinfo import ZoneInfo
 
 import anyio
 import anyio.lowlevel
@@ -61,8 +60,7 @@ class SchedulerClock:
         self._tasks = await self._exit.enter_async_context(anyio.create_task_group())
         # Never dropped for being late: how late a slot may be is decided by its job, which also records it.
         defaults = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
-        zone = ZoneInfo(self._settings.timezone)
-        scheduler = AsyncIOScheduler(timezone=zone, job_defaults=defaults)
+        scheduler = AsyncIOScheduler(timezone=UTC, job_defaults=defaults)
         first = datetime.now(UTC) + timedelta(seconds=self._settings.start_delay)
         for job in self._jobs.values():
             trigger = job.trigger.apscheduler()
@@ -141,8 +139,9 @@ class SchedulerClock:
 
     async def _run(self, job: Job, due: Due, firing: Firing) -> Ran | None:
         slot = f"{due.slot} by hand {firing.now.isoformat()}" if firing.by_hand else due.slot
-        attempts = self._settings.attempts
-        run = await self._runs.claim(job.id, due.scope_key, slot, lease=self._lease, attempts=attempts)
+        run = await self._runs.claim(
+            job.id, due.scope_key, slot, lease=self._lease, attempts=self._settings.attempts, pause=job.pause
+        )
         if run is None:
             return None
         late = "" if firing.by_hand or firing.now - due.at <= job.grace else f"{_span(firing.now - due.at)} late: "

@@ -18,6 +18,10 @@ class Scopes(Protocol):
         """Return the scope of every principal and project whose memory is on."""
 
 
+DueSince = Callable[[Scope], Awaitable[datetime | None]]
+"""Says whether a scope's dream is due: None if not, else the time of its last one, the epoch if it had none."""
+
+
 class Days:
     """Which local days of the scopes in log mode are to be closed, and which are to be distilled."""
 
@@ -78,20 +82,27 @@ def _ended(scope: Scope, *, now: datetime, back: int) -> Due:
 class Dreamers:
     """The scopes whose gates are open."""
 
-    def __init__(self, every: Every, *, scopes: Scopes, is_due: Callable[[Scope], Awaitable[bool]]) -> None:
+    def __init__(self, every: Every, *, scopes: Scopes, due_since: DueSince) -> None:
         self._every = every
         self._scopes = scopes
-        self._is_due = is_due
+        self._due_since = due_since
 
     async def __call__(self, firing: Firing) -> Sequence[Due]:
-        """Return them; by hand, all that could dream."""
-        latest = self._every.latest(firing.now)
-        dreaming = [scope for scope in await self._scopes.active() if scope.mode is Mode.AUTO]
-        return [
-            Due(slot=latest.slot, at=latest.at, scope=scope)
-            for scope in dreaming
-            if firing.by_hand or await self._is_due(scope)
-        ]
+        """Return them; by hand, all that could dream.
+
+        A scope's slot stays the same all its local day until a dream has ended well: dreams that don't are counted.
+        """
+        at = self._every.latest(firing.now).at
+        found: list[Due] = []
+        for scope in await self._scopes.active():
+            if scope.mode is not Mode.AUTO:
+                continue
+            day = firing.now.astimezone(ZoneInfo(scope.timezone)).date().isoformat()
+            if firing.by_hand:
+                found.append(Due(slot=day, at=at, scope=scope))
+            elif (since := await self._due_since(scope)) is not None:
+                found.append(Due(slot=f"{day} after {since.isoformat()}", at=at, scope=scope))
+        return found
 
 
 class Members:

@@ -6,10 +6,10 @@ from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 
 from memory.scope import Scope
-from scheduler.finders import Days, Dreamers, Members, Scopes
+from scheduler.finders import Days, Dreamers, DueSince, Members, Scopes
 from scheduler.runs import Runs
 from scheduler.settings import SchedulerSettings
-from scheduler.slots import Cron, Due, Every, Finder, Firing, Trigger
+from scheduler.slots import Due, Every, Finder, Firing
 
 __all__ = [
     "Chore",
@@ -30,8 +30,6 @@ __all__ = [
 class Policy(StrEnum):
     """What happens to slots whose time has passed by more than the job's grace."""
 
-    SKIP = "skip"
-    """None is run; each is recorded as missed."""
     ONCE = "once"
     """The newest is run, late; those before it are recorded as missed."""
     CATCH_UP = "catch-up"
@@ -74,18 +72,19 @@ class Job:
     """A declared job; without a `finder`, the trigger's latest slot is due, for the gateway as a whole."""
 
     id: str
-    trigger: Trigger
+    trigger: Every
     grace: timedelta
     policy: Policy
     run: Work
     finder: Finder | None = None
+    pause: timedelta = timedelta()
+    """How long a slot rests before it is tried again after a failure; each time twice as long."""
 
     async def due(self, firing: Firing) -> Sequence[Due]:
         """Return the slots that the firing finds due."""
         if self.finder is not None:
             return await self.finder(firing)
-        latest = self.trigger.latest(firing.now)
-        return [] if latest is None else [latest]
+        return [self.trigger.latest(firing.now)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,7 +102,7 @@ class MemoryWork:
 
     close_day: Work
     distil: Work
-    dream_is_due: Callable[[Scope], Awaitable[bool]]
+    dream_due_since: DueSince
     dream: Work
     sync_team: Work
     sync_every: timedelta
@@ -115,8 +114,6 @@ def plan(job: Job, dues: Sequence[Due], *, now: datetime) -> tuple[list[Due], li
     late = [due for due in ordered if now - due.at > job.grace]
     if job.policy is Policy.CATCH_UP or not late:
         return ordered, []
-    if job.policy is Policy.SKIP:
-        return [due for due in ordered if due not in late], late
     newest = {due.scope_key: due for due in ordered}
     missed = [due for due in late if due is not newest[due.scope_key]]
     return [due for due in ordered if due not in missed], missed
@@ -130,6 +127,7 @@ def jobs(
     dream = Every(period=timedelta(minutes=settings.dream_minutes))
     close = Every(period=timedelta(minutes=settings.close_day_minutes))
     days = Days(settings, scopes=scopes, runs=runs)
+    pause = timedelta(minutes=settings.retry_minutes)
     return (
         Job(
             id=Days.CLOSE,
@@ -146,6 +144,7 @@ def jobs(
             policy=Policy.ONCE,
             run=work.distil,
             finder=days.to_distil,
+            pause=pause,
         ),
         Job(
             id="dream",
@@ -153,7 +152,8 @@ def jobs(
             grace=dream.period,
             policy=Policy.ONCE,
             run=work.dream,
-            finder=Dreamers(dream, scopes=scopes, is_due=work.dream_is_due),
+            finder=Dreamers(dream, scopes=scopes, due_since=work.dream_due_since),
+            pause=pause,
         ),
         Job(
             id="team-sync",
@@ -163,24 +163,20 @@ def jobs(
             run=work.sync_team,
             finder=Members(sync, scopes=scopes),
         ),
-        *(
-            Job(
-                id=chore.id,
-                trigger=Every(period=chore.period),
-                grace=chore.period,
-                policy=Policy.ONCE,
-                run=chore.run,
+        *map(_chore, chores),
+        _chore(
+            Chore(
+                id="forget-runs",
+                period=timedelta(days=1),
+                run=_Forget(runs, kept=timedelta(days=settings.runs_kept_days)),
             )
-            for chore in chores
-        ),
-        Job(
-            id="forget-runs",
-            trigger=Cron(expression="30 4 * * *", timezone=settings.timezone),
-            grace=timedelta(hours=12),
-            policy=Policy.ONCE,
-            run=_Forget(runs, kept=timedelta(days=settings.runs_kept_days)),
         ),
     )
+
+
+def _chore(chore: Chore) -> Job:
+    every = Every(period=chore.period)
+    return Job(id=chore.id, trigger=every, grace=chore.period, policy=Policy.ONCE, run=chore.run)
 
 
 def _window(settings: SchedulerSettings) -> timedelta:
@@ -199,4 +195,5 @@ class _Forget:
         self._kept = kept
 
     async def __call__(self, context: JobContext) -> str:
-        return f"{await self._runs.prune(context.firing.now - self._kept)} old runs forgotten"
+        gone = await self._runs.prune(context.firing.now - self._kept)
+        return f"{gone} old {'run' if gone == 1 else 'runs'} forgotten"

@@ -15,16 +15,17 @@ from sqlalchemy import (
     Table,
     and_,
     delete,
+    false,
     insert,
     or_,
     select,
     update,
 )
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from memory.columns import UtcDateTime
 from memory.ports import Clock
+from memory.transactions import Transactions
 from scheduler.errors import RunLost
 
 metadata = MetaData()
@@ -80,29 +81,26 @@ class JobRun:
     outcome: Outcome | None
     detail: str
 
-    @property
-    def duration(self) -> timedelta | None:
-        """How long it took; None while it runs."""
-        return None if self.finished_at is None else self.finished_at - self.started_at
-
 
 class Runs:
     """The table of runs. `holder` names this process; every method is a transaction or two of its own."""
 
-    def __init__(self, engine: AsyncEngine, *, clock: Clock, holder: str) -> None:
-        self._engine = engine
+    def __init__(self, database: Transactions, *, clock: Clock, holder: str) -> None:
+        self._database = database
         self._clock = clock
         self._holder = holder
 
-    async def claim(self, job: str, scope: str, slot: str, *, lease: timedelta, attempts: int) -> Run | None:
-        """Take the slot, or return None if another holder has it or it is settled.
+    async def claim(
+        self, job: str, scope: str, slot: str, *, lease: timedelta, attempts: int, pause: timedelta = timedelta()
+    ) -> Run | None:
+        """Take the slot, or return None if another holder has it, it rests or it is settled.
 
         A slot whose holder let its lease run out, or whose run failed, is taken over with a greater token,
-        until it has been tried `attempts` times.
+        until it has been tried `attempts` times; after a failure it rests for `pause`, each time twice as long.
         """
         if await self._insert(job, scope, slot, until=self._clock() + lease, outcome=None, detail=""):
             return Run(job=job, scope=scope, slot=slot, token=1)
-        return await self._take_over(job, scope, slot, lease=lease, attempts=attempts)
+        return await self._take_over(job, scope, slot, lease=lease, attempts=attempts, pause=pause)
 
     async def renew(self, run: Run, *, lease: timedelta) -> None:
         """Put the end of the lease further off; raises `RunLost` if another holder took the slot over."""
@@ -124,16 +122,16 @@ class Runs:
         """Return which (scope, slot) of these slots are done or recorded as missed."""
         over = _runs.c.outcome.in_([Outcome.DONE.value, Outcome.MISSED.value])
         query = select(_runs.c.scope, _runs.c.slot).where(_runs.c.job == job, _runs.c.slot.in_(slots), over)
-        async with self._engine.connect() as connection:
-            return {(row.scope, row.slot) for row in await connection.execute(query)}
+        async with self._database.read() as session:
+            return {(row.scope, row.slot) for row in await session.execute(query)}
 
     async def recent(self, job: str | None = None, *, limit: int = 20) -> Sequence[JobRun]:
         """Return the latest runs, newest first, of one job or of all."""
         query = select(_runs).order_by(_runs.c.started_at.desc(), _runs.c.slot.desc()).limit(limit)
         if job is not None:
             query = query.where(_runs.c.job == job)
-        async with self._engine.connect() as connection:
-            rows = (await connection.execute(query)).all()
+        async with self._database.read() as session:
+            rows = (await session.execute(query)).all()
         return [
             JobRun(
                 job=row.job,
@@ -151,7 +149,8 @@ class Runs:
 
     async def prune(self, before: datetime) -> int:
         """Delete the rows of runs that ended before the moment, and return how many."""
-        async with self._engine.begin() as connection:
+        async with self._database.write() as session:
+            connection = await session.connection()
             return (await connection.execute(delete(_runs).where(_runs.c.finished_at < before))).rowcount
 
     async def _insert(
@@ -172,16 +171,18 @@ class Runs:
             detail=detail,
         )
         try:
-            async with self._engine.begin() as connection:
-                await connection.execute(row)
+            async with self._database.write() as session:
+                await session.execute(row)
         except IntegrityError:
             return False
         return True
 
-    async def _take_over(self, job: str, scope: str, slot: str, *, lease: timedelta, attempts: int) -> Run | None:
+    async def _take_over(
+        self, job: str, scope: str, slot: str, *, lease: timedelta, attempts: int, pause: timedelta
+    ) -> Run | None:
         now = self._clock()
         abandoned = and_(_runs.c.outcome.is_(None), _runs.c.lease_until < now)
-        failed = _runs.c.outcome == Outcome.FAILED.value
+        failed = and_(_runs.c.outcome == Outcome.FAILED.value, _rested(pause, attempts=attempts, now=now))
         here = _slot(job, scope, slot)
         taken = (
             update(_runs)
@@ -200,19 +201,26 @@ class Runs:
         )
         given_up = update(_runs).where(here, abandoned)
         detail = f"{attempts} holders of this run stopped without a word"
-        async with self._engine.begin() as connection:
-            token = await connection.scalar(taken)
+        async with self._database.write() as session:
+            token = await session.scalar(taken)
             if token is not None:
                 return Run(job=job, scope=scope, slot=slot, token=token)
-            await connection.execute(given_up.values(outcome=Outcome.FAILED.value, detail=detail, finished_at=now))
+            await session.execute(given_up.values(outcome=Outcome.FAILED.value, detail=detail, finished_at=now))
         return None
 
     async def _change(self, run: Run, **values: object) -> None:
         own = and_(_slot(run.job, run.scope, run.slot), _runs.c.token == run.token, _runs.c.outcome.is_(None))
-        async with self._engine.begin() as connection:
-            changed = (await connection.execute(update(_runs).where(own).values(**values))).rowcount
-        if changed != 1:
+        async with self._database.write() as session:
+            changed = await session.scalar(update(_runs).where(own).values(**values).returning(_runs.c.token))
+        if changed is None:
             raise RunLost(f"the run of {run.job} for {run.slot} was taken over")
+
+
+def _rested(pause: timedelta, *, attempts: int, now: datetime) -> ColumnElement[bool]:
+    tried = range(1, attempts)
+    return or_(
+        false(), *(and_(_runs.c.attempts == n, _runs.c.finished_at <= now - pause * 2 ** (n - 1)) for n in tried)
+    )
 
 
 def _slot(job: str, scope: str, slot: str) -> ColumnElement[bool]:

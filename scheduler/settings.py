@@ -1,9 +1,8 @@
 """The settings of the scheduler."""
 
 from datetime import time
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class SchedulerSettings(BaseModel):
@@ -11,8 +10,6 @@ class SchedulerSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    timezone: str = "UTC"
-    """The zone of the gateway's own jobs; each person's and chat's jobs go by their own zone."""
     start_delay: float = Field(default=5.0, ge=0)
     """How long after the start everything fires once, to take up what a downtime left."""
     heartbeat: float = Field(default=10.0, gt=0)
@@ -20,6 +17,9 @@ class SchedulerSettings(BaseModel):
     lease: float = Field(default=120.0, gt=0)
     """How long a run that no longer renews its lease is waited for before another replica takes it over."""
     attempts: int = Field(default=3, ge=1)
+    """How often a slot is tried: a dream that fails, so many times a day."""
+    retry_minutes: float = Field(default=60.0, ge=0)
+    """How long a dream or distillation that failed rests; after each further failure twice as long."""
     job_limit_minutes: float = Field(default=120.0, gt=0)
     """A run that takes longer is stopped and recorded as failed."""
 
@@ -31,12 +31,3 @@ class SchedulerSettings(BaseModel):
     """The local window of the distillation; outside of it a run that is due counts as late."""
     dream_minutes: float = Field(default=10.0, gt=0)
     runs_kept_days: float = Field(default=90.0, gt=0)
-
-    @field_validator("timezone")
-    @classmethod
-    def _known_zone(cls, name: str) -> str:
-        try:
-            ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError) as error:
-            raise ValueError(f"{name!r} is no IANA time zone, such as Europe/Berlin") from error
-        return name

@@ -3,18 +3,14 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Protocol
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
-from apscheduler.triggers.base import BaseTrigger
-from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
 from memory.scope import Scope
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LOOK_BACK = (timedelta(hours=1), timedelta(days=1), timedelta(days=8), timedelta(days=32))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,10 +24,12 @@ class Due:
 
     @property
     def scope_key(self) -> str:
-        """The scope in the table of runs; empty for the gateway as a whole."""
+        """The scope in the table of runs, in words for people; empty for the gateway as a whole."""
         if self.scope is None:
             return ""
-        return f"{quote(self.scope.principal, safe=':')}/{quote(self.scope.project, safe='')}"
+        # Without a space in the first part no two scopes have the same key, whatever a project is called.
+        principal = quote(self.scope.principal, safe="/:")
+        return f"{principal} in {self.scope.project}" if self.scope.project else principal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,16 +42,6 @@ class Firing:
 
 Finder = Callable[[Firing], Awaitable[Sequence[Due]]]
 """Says which slots a firing finds due."""
-
-
-class Trigger(Protocol):
-    """When a job fires, and which slot a moment belongs to, the same on every replica."""
-
-    def latest(self, now: datetime) -> Due | None:
-        """Return the slot whose time came last; None if none has."""
-
-    def apscheduler(self) -> BaseTrigger:
-        """Return the trigger for the clock."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,31 +58,6 @@ class Every:
     def apscheduler(self) -> IntervalTrigger:
         """Return the trigger for the clock."""
         return IntervalTrigger(seconds=self.period.total_seconds(), start_date=_EPOCH, timezone=UTC)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cron:
-    """At the local times of a five-field crontab expression in a named zone."""
-
-    expression: str
-    timezone: str
-
-    def latest(self, now: datetime) -> Due | None:
-        """Return the last time that the expression named, up to 32 days back."""
-        trigger = self.apscheduler()
-        for back in _LOOK_BACK:
-            found: datetime | None = None
-            following: datetime | None = trigger.get_next_fire_time(None, now - back)
-            while following is not None and following <= now:
-                found = following
-                following = trigger.get_next_fire_time(found, found)
-            if found is not None:
-                return Due(slot=found.astimezone(UTC).isoformat(), at=found.astimezone(UTC))
-        return None
-
-    def apscheduler(self) -> CronTrigger:
-        """Return the trigger for the clock."""
-        return CronTrigger.from_crontab(self.expression, timezone=ZoneInfo(self.timezone))
 
 
 def local_moment(day: date, clock: time, *, timezone: str) -> datetime:

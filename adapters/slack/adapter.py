@@ -5,22 +5,20 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import proxy_bypass
+from typing import Any, TypeVar
 
 import aiohttp
 import structlog
 from slack_bolt.adapter.starlette.async_handler import AsyncSlackRequestHandler
 from slack_bolt.async_app import AsyncAck, AsyncApp
 from slack_bolt.authorization import AuthorizeResult
-from slack_sdk.web.async_client import AsyncWebClient
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from adapters.base import Account, Address, Capabilities, Health, Identity, Inbox, Live, Outbound
 from adapters.errors import Misconfigured, Transient
+from adapters.slack.client import web_client
 from adapters.slack.connection import Socket, open_socket
 from adapters.slack.errors import reading
 from adapters.slack.identity import identify
@@ -37,6 +35,8 @@ from adapters.text.slack import labelled, render
 _log = structlog.get_logger(__name__)
 
 COMMAND = "/reverie"
+
+Read = TypeVar("Read")
 
 
 class SlackAdapter:
@@ -57,7 +57,7 @@ class SlackAdapter:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._settings, self._pace, self._now = settings, pace or Pace(), now
-        self._client = _client(settings, token=settings.bot_token.get_secret_value())
+        self._client = web_client(settings, token=settings.bot_token.get_secret_value())
         self._app = self._make_app()
         self._http = AsyncSlackRequestHandler(self._app)
         self._people = People(self._look_up)
@@ -68,7 +68,6 @@ class SlackAdapter:
         self._intake = Intake()
         self._in_order = asyncio.Lock()  # lets tasks through in the order in which they came
         self._socket: Socket | None = None
-        self._last_event_at: datetime | None = None
 
     @asynccontextmanager
     async def serve(self, inbox: Inbox) -> AsyncIterator[Identity]:
@@ -148,10 +147,10 @@ class SlackAdapter:
         """Judge the socket by its last sign of life; over HTTP only Slack knows whether it can reach us."""
         waits_for_socket = self._settings.app_token is not None and self._socket is None
         if waits_for_socket or not self._intake.is_open:
-            return Health(ok=False, detail="not connected", last_event_at=self._last_event_at)
+            return Health(ok=False, detail="not connected")
         if self._socket is not None:
-            return self._socket.health(last_event_at=self._last_event_at)
-        return Health(ok=True, detail="Slack calls /slack/events", last_event_at=self._last_event_at)
+            return self._socket.health()
+        return Health(ok=True, detail="Slack calls /slack/events")
 
     def _check_connected(self) -> None:
         if self._client.session is None or self._bot is None:
@@ -171,7 +170,7 @@ class SlackAdapter:
         app = AsyncApp(
             name="slack_bolt.reverie",
             logger=sdk_logger(),
-            client=_client(self._settings, token=None),
+            client=web_client(self._settings, token=None),
             authorize=authorize,
             signing_secret=secret.get_secret_value() if secret else "",
             process_before_response=True,
@@ -191,28 +190,30 @@ class SlackAdapter:
 
     async def _on_message(self, body: dict[str, Any], event: dict[str, Any]) -> None:
         bot = self._known_bot()
-        self._last_event_at = self._now()
         if body.get("team_id", bot.team) != bot.team:
             _log.warning("slack.other_workspace")
             return
-        if not is_message(event, bot=bot):
+        people = _understood(lambda: people_in(event, bot=bot) if is_message(event, bot=bot) else None)
+        if people is None:
             return
         # Names are looked up side by side, but what came first is stored first: its order is the conversation's.
-        naming = asyncio.ensure_future(self._people.names(people_in(event, bot=bot), within=self._pace.name_within))
+        naming = asyncio.ensure_future(self._people.names(people, within=self._pace.name_within))
         async with self._in_order:
-            inbound = read_event(event, bot=bot, names=await naming)
+            names = await naming
+            inbound = _understood(lambda: read_event(event, bot=bot, names=names))
             if inbound is not None:
                 await self._intake.put(inbound)
 
     async def _on_command(self, ack: AsyncAck, command: dict[str, Any]) -> None:
-        self._last_event_at = self._now()
-        user = str(command["user_id"])
+        bot, user = self._known_bot(), str(command.get("user_id"))
         names = await self._people.names([user], within=self._pace.name_within)
-        await self._intake.put(read_command(command, bot=self._known_bot(), name=names[user], now=self._now()))
+        inbound = _understood(lambda: read_command(command, bot=bot, name=names[user], now=self._now()))
+        if inbound is not None:
+            await self._intake.put(inbound)
         await ack()
 
     async def _on_other(self) -> None:
-        self._last_event_at = self._now()
+        """Acknowledge what is not for us."""
 
     async def _on_error(self, error: Exception) -> None:
         # The text of the error is left out: a store's error quotes the message that it could not store.
@@ -229,10 +230,13 @@ class SlackAdapter:
         return display_name(response.get("user") or {})
 
 
-def _client(settings: SlackSettings, *, token: str | None) -> AsyncWebClient:
-    client = AsyncWebClient(token=token, base_url=settings.api_url, logger=sdk_logger(), retry_handlers=[])
-    # The SDK takes a proxy from the environment and overlooks NO_PROXY.
-    host = urlsplit(settings.api_url).hostname or ""
-    if proxy_bypass(host) or host in {"127.0.0.1", "::1", "localhost"}:
-        client.proxy = None
-    return client
+def _understood(read: Callable[[], Read]) -> Read | None:
+    """Return what was read; None, with a word in the log, for what Slack can't have meant.
+
+    Such an event is acknowledged all the same: Slack would send it again, and it would be no better.
+    """
+    try:
+        return read()
+    except Exception as error:  # noqa: BLE001 - the edge: one odd event must not hold up the others
+        _log.error("slack.event_not_understood", error=type(error).__name__)
+        return None

@@ -16,6 +16,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adapters.base import Health
 from adapters.errors import Misconfigured, Transient
 from adapters.slack.errors import reading, refusal_behind
+from adapters.slack.sdk_log import Trouble, socket_logger
 from adapters.slack.settings import Pace
 
 _log = structlog.get_logger(__name__)
@@ -31,13 +32,13 @@ class Socket:
         self._alive_at = now()  # the handshake has just been answered
         client.message_listeners.append(self._heard)
 
-    def health(self, *, last_event_at: datetime | None) -> Health:
+    def health(self) -> Health:
         """Judge by the last pong and the last message, for a dead socket may well look connected."""
         alive_at = max(self._alive_at.timestamp(), self._client.last_ping_pong_time or 0.0)
         silent = self._now().timestamp() - alive_at
         ok = silent <= _MISSED_PINGS * self._pace.ping_every
         detail = "Socket Mode: connected" if ok else f"Socket Mode: silent for {silent:.0f} s"
-        return Health(ok=ok, detail=detail, last_event_at=last_event_at)
+        return Health(ok=ok, detail=detail)
 
     async def _heard(self, _client: Any, _message: dict[str, Any], _raw: str | None = None) -> None:
         self._alive_at = self._now()
@@ -52,10 +53,11 @@ async def open_socket(
     Raises `Misconfigured` if Slack refuses the app token and `Transient` if it can't be reached in time.
     """
     address = await _first_address(client, app_token=app_token)
+    logger, trouble = socket_logger()
     handler = AsyncSocketModeHandler(
         app,
         app_token,
-        logger=client.logger,
+        logger=logger,
         web_client=client,
         proxy=client.proxy,
         ping_interval=pace.ping_every,
@@ -63,7 +65,7 @@ async def open_socket(
     connection = handler.client
     connection.proxy = client.proxy
     connection.wss_uri = address
-    watching = asyncio.create_task(_watch(connection, every=pace.ping_every))
+    watching = asyncio.create_task(_watch(connection, trouble, every=pace.ping_every))
     try:
         with anyio.move_on_after(pace.connect_within) as attempt:
             await connection.connect()  # type: ignore[no-untyped-call]
@@ -72,15 +74,26 @@ async def open_socket(
         yield Socket(connection, pace=pace, now=now)
     finally:
         await _close(connection, watching)
+        logger.removeFilter(trouble)
 
 
-async def _watch(connection: SocketModeClient, *, every: float) -> None:
-    """Make a failing reconnection ask for a new address: the SDK would try the used-up one for ever."""
+async def _watch(connection: SocketModeClient, trouble: Trouble, *, every: float) -> None:
+    """Make a failing reconnection ask for a new address: the SDK would try the used-up one for ever.
+
+    What the SDK says of its attempts is summed up in a line after 1, 2, 4, 8, … looks, for an outage may last.
+    """
+    down = 0
     while True:
         await anyio.sleep(every)
-        if not await connection.is_connected():
-            _log.warning("slack.socket_down")
-            connection.wss_uri = None
+        if await connection.is_connected():
+            if down:
+                _log.info("slack.socket_up", seconds_down=round(down * every))
+            down = 0
+            continue
+        connection.wss_uri = None
+        down += 1
+        if down & (down - 1) == 0 and connection.current_session is not None:  # until then `open_socket` tells
+            _log.warning("slack.socket_down", error=trouble.last, seconds_down=round(down * every))
 
 
 async def _first_address(client: AsyncWebClient, *, app_token: str) -> str:

@@ -5,16 +5,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from adapters.errors import Misconfigured
 from adapters.slack.errors import reading
 from adapters.slack.inbound import Bot
+from adapters.slack.manifest import ESSENTIAL_SCOPE, SCOPES
 
-_NEEDED = "chat:write"
-_WANTED = (
-    "app_mentions:read",
-    "channels:history",
-    "groups:history",
-    "im:history",
-    "mpim:history",
-    "users:read",
-)
 _CURE = "add it under OAuth & Permissions and reinstall the app"
 
 
@@ -42,7 +34,7 @@ def _missing_scopes(header: str | None) -> str:
     if not header:
         return ""
     granted = {scope.strip() for scope in header.split(",")}
-    if _NEEDED not in granted:
-        raise Misconfigured(f"Slack: the bot's token lacks the scope {_NEEDED}: {_CURE}")
-    missing = [scope for scope in _WANTED if scope not in granted]
+    if ESSENTIAL_SCOPE not in granted:
+        raise Misconfigured(f"Slack: the bot's token lacks the scope {ESSENTIAL_SCOPE}: {_CURE}")
+    missing = [scope for scope in SCOPES if scope not in granted]
     return f"the token lacks {', '.join(missing)}: {_CURE}" if missing else ""

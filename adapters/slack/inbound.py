@@ -77,7 +77,7 @@ def read_event(event: Mapping[str, Any], *, bot: Bot, names: Mapping[str, str]) 
 def read_command(payload: Mapping[str, Any], *, bot: Bot, name: str, now: datetime) -> Inbound:
     """Return a slash command as the text command that it stands for: `/reverie status` says `/status`.
 
-    Slack runs slash commands outside threads only, so the address has none.
+    Slack runs slash commands outside threads only, so the address has none; in a channel that is no conversation.
     """
     user, channel = str(payload["user_id"]), str(payload["channel_id"])
     said = readable(str(payload.get("text") or "").strip(), names={bot.user: bot.name}).removeprefix("/")
@@ -94,6 +94,7 @@ def read_command(payload: Mapping[str, Any], *, bot: Bot, name: str, now: dateti
         sent_at=now,
         addressed=True,
         chat_title="" if private else title,
+        in_conversation=private,
     )
 
 

@@ -10,7 +10,8 @@ import structlog
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.base import Account, Address
-from adapters.errors import AdapterError, Misconfigured, Permanent, Transient
+from adapters.errors import AdapterError, Misconfigured, Permanent, Unsure
+from adapters.live import LiveText, Surface
 from adapters.slack.errors import posting, refusal_behind
 from adapters.slack.settings import Pace
 from adapters.text.slack import render, streamable
@@ -57,107 +58,51 @@ def is_post_of(message: Mapping[str, Any], *, key: str) -> bool:
     return payload.get("key") == key if own else mark(key) in str(message.get("text") or "")
 
 
-class _Showing:
-    """Sends the newest text when it is time to; the first failure that may not be tried again ends it."""
-
-    def __init__(self, *, message_id: str, every: float) -> None:
-        self.message_id = message_id
-        self._every = every
-        self._wanted = ""
-        self._changed = anyio.Event()
-        self._closing = anyio.Event()
-        self._task = asyncio.create_task(self._run())
-
-    async def show(self, markdown: str) -> None:
-        """Note the whole text so far."""
-        self._wanted = markdown
-        self._changed.set()
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will be sent."""
-        return self._task.done()
-
-    async def close(self) -> None:
-        """End the showing.
-
-        The request that is under way is waited for, not cut off: Slack would still carry it out, perhaps
-        after the edit that brings the final text.
-        """
-        self._closing.set()
-        self._changed.set()
-        with anyio.CancelScope(shield=True):
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        wait = 0.0
-        while not await self._closed_within(wait):
-            await self._changed.wait()
-            self._changed = anyio.Event()
-            if self._closing.is_set():
-                return
-            wait = self._every
-            try:
-                if not await self._send(self._wanted):
-                    return
-            except Transient as error:
-                wait = max(error.retry_after or 0.0, self._every)
-                self._changed.set()
-            except AdapterError as error:
-                _log.info("slack.live_stopped", reason=type(error).__name__)
-                return
-
-    async def _closed_within(self, seconds: float) -> bool:
-        with anyio.move_on_after(seconds):
-            await self._closing.wait()
-        return self._closing.is_set()
-
-    async def _send(self, markdown: str) -> bool:
-        """Bring the text to Slack; False if this showing can go no further."""
-        raise NotImplementedError
-
-
-class Stream(_Showing):
+class Stream:
     """A Slack stream, to which text can only be added."""
 
-    def __init__(self, client: AsyncWebClient, *, channel: str, ts: str, key: str, pace: Pace) -> None:
-        self._client, self._channel, self._key = client, channel, key
+    def __init__(self, client: AsyncWebClient, *, channel: str, ts: str, key: str, stream_for: float) -> None:
+        self._client, self._channel, self.message_id, self._key = client, channel, ts, key
         self._shown = ""
-        self._ends_at = anyio.current_time() + pace.stream_for
-        super().__init__(message_id=ts, every=pace.append_every)
+        self._ends_at = anyio.current_time() + stream_for
 
-    async def close(self) -> None:
-        """End the stream; the message is an ordinary one afterwards, with its key as metadata."""
-        await super().close()
-        await stop_stream(self._client, channel=self._channel, ts=self.message_id, key=self._key)
-
-    async def _send(self, markdown: str) -> bool:
+    async def put(self, markdown: str) -> bool:
+        """Add what is new; False if the text no longer goes on from what was shown, or Slack is about to end it."""
         text = streamable(markdown)
         if not text.startswith(self._shown) or anyio.current_time() >= self._ends_at:
             return False
         more = text[len(self._shown) :][:_MAX_APPEND]
-        if more:
+        if not more:
+            return True
+        try:
             with posting():
                 await self._client.chat_appendStream(channel=self._channel, ts=self.message_id, markdown_text=more)
-            self._shown += more
+        except Unsure:
+            return False  # added once more, it might stand there twice
+        self._shown += more
         return True
 
+    async def finish(self) -> None:
+        """End the stream; the message is an ordinary one afterwards, with its key as metadata."""
+        await stop_stream(self._client, channel=self._channel, ts=self.message_id, key=self._key)
 
-class Edited(_Showing):
+
+class Edited:
     """An ordinary message that is edited again and again."""
 
-    def __init__(self, client: AsyncWebClient, *, channel: str, ts: str, key: str, pace: Pace) -> None:
-        self._client, self._channel, self._key = client, channel, key
-        super().__init__(message_id=ts, every=pace.edit_every)
+    def __init__(self, client: AsyncWebClient, *, channel: str, ts: str, key: str) -> None:
+        self._client, self._channel, self.message_id, self._key = client, channel, ts, key
 
-    async def _send(self, markdown: str) -> bool:
-        # The last part is what grows; the final text puts the first one here and posts the others.
-        part = render(markdown)[-1]
+    async def put(self, markdown: str) -> bool:
+        """Show the last part, which is what grows; the final text puts the first one here and posts the others."""
         with posting():
             await self._client.chat_update(
-                channel=self._channel, ts=self.message_id, metadata=metadata(self._key), **part
+                channel=self._channel, ts=self.message_id, metadata=metadata(self._key), **render(markdown)[-1]
             )
         return True
+
+    async def finish(self) -> None:
+        """Leave the message as it is."""
 
 
 async def stop_stream(client: AsyncWebClient, *, channel: str, ts: str, key: str) -> None:
@@ -175,14 +120,22 @@ class LiveDoor:
     def __init__(self, client: AsyncWebClient, *, pace: Pace) -> None:
         self._client, self._pace = client, pace
         self._has_streams = True
-        self._open: set[_Showing] = set()
+        self._open: set[LiveText] = set()
 
-    async def open(self, address: Address, *, key: str, recipient: Account) -> _Showing:
+    async def open(self, address: Address, *, key: str, recipient: Account) -> LiveText:
         """Post the message that will show the answer; raises `AdapterError` if it may not be there."""
         ts = await self._start(address, key=key, recipient=recipient) if address.thread else ""
-        kind: type[Stream | Edited] = Stream if ts else Edited
-        ts = ts or await self._post(address, key=key)
-        showing = kind(self._client, channel=address.chat, ts=ts, key=key, pace=self._pace)
+        pace, channel = self._pace, address.chat
+        surface: Surface
+        if ts:
+            surface, every = (
+                Stream(self._client, channel=channel, ts=ts, key=key, stream_for=pace.stream_for),
+                pace.append_every,
+            )
+        else:
+            ts = await self._post(address, key=key)
+            surface, every = Edited(self._client, channel=channel, ts=ts, key=key), pace.edit_every
+        showing = LiveText(surface, every=every, last_word_within=pace.answer_within)
         self._open = {other for other in self._open if not other.over} | {showing}
         return showing
 

@@ -22,7 +22,6 @@ in a private chat it may be left out.
 """
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -34,6 +33,7 @@ from adapters.standins.telegram_control import control_routes
 from adapters.standins.telegram_http import DROPPED, BotApi, Call, Fault
 from adapters.standins.telegram_people import People
 from adapters.standins.telegram_updates import Updates
+from adapters.waiting import happens
 
 __all__ = ["DROPPED", "Call", "Chat", "Fault", "Person", "Shown", "TelegramStandin"]
 
@@ -88,9 +88,7 @@ class TelegramStandin(People):
         try:
             async with asyncio.timeout(timeout):
                 while not (found := predicate()):
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(0.05):
-                            await self._stirred.wait()
+                    await happens(self._stirred, within=0.05)
                 return found
         except TimeoutError:
             last = ", ".join(f"{call.method} {call.status}" for call in self.calls[-8:])

@@ -15,10 +15,11 @@ from telegram.error import BadRequest, TelegramError
 
 from adapters.base import Account, Address, Capabilities, Health, Identity, Inbound, Inbox, Live, Outbound
 from adapters.errors import AdapterError, Misconfigured, Transient, Unsure
+from adapters.live import LiveText
 from adapters.telegram.connection import connect
 from adapters.telegram.errors import described, translated
-from adapters.telegram.inbound import PLATFORM, Me, to_inbound
-from adapters.telegram.live import DRAFT_EVERY, EDIT_EVERY, Draft, Edited, TelegramLive
+from adapters.telegram.inbound import PLATFORM, Me, to_inbound, to_move
+from adapters.telegram.live import DRAFT_EVERY, EDIT_EVERY, LAST_WORD_WITHIN, Draft, Edited
 from adapters.telegram.polling import Polling, drop_webhook
 from adapters.telegram.posts import Posts, chat_and_thread
 from adapters.telegram.settings import TelegramSettings
@@ -57,7 +58,7 @@ class TelegramAdapter:
         first_pause: float = 1.0,
     ) -> None:
         self._settings, self._commands = settings, tuple(commands)
-        self._draft_every, self._edit_every, self._first_pause = draft_every, edit_every, first_pause
+        self._draft_every, self._edit_every = draft_every, edit_every
         self._bot = connect(settings)
         self._posts = Posts(self._bot)
         self._reception: _Reception | None = None
@@ -78,7 +79,7 @@ class TelegramAdapter:
         """Check the token, then receive messages until left.
 
         Raises `Misconfigured` for a token or webhook that Telegram refuses, and `Transient` if Telegram can't
-        be reached for some seconds: enter again then. Polling takes a webhook away that is set; what waits for
+        be reached now: enter again then. Polling takes a webhook away that is set; what waits for
         it is not lost.
         """
         try:
@@ -142,10 +143,10 @@ class TelegramAdapter:
         chat, thread = chat_and_thread(address)
         if not self.live_stays(address):
             draft = Draft(self._bot, chat=chat, thread=thread, key=key)
-            return TelegramLive(draft, every=self._draft_every)
+            return LiveText(draft, every=self._draft_every, last_word_within=LAST_WORD_WITHIN)
         post = Outbound(address=address, key=key, part={"text": "…"}, reply_to=reply_to)
         edited = Edited(self._bot, chat=chat, message_id=await self.deliver(post))
-        return TelegramLive(edited, every=self._edit_every)
+        return LiveText(edited, every=self._edit_every, last_word_within=LAST_WORD_WITHIN)
 
     def health(self) -> Health:
         """Say whether messages can arrive."""
@@ -154,17 +155,12 @@ class TelegramAdapter:
         return self._source.health()
 
     async def _greet(self) -> telegram.User:
-        """Connect and learn who the bot is."""
-        for pause in (self._first_pause, 2 * self._first_pause, 4 * self._first_pause, None):
-            try:
-                await self._bot.initialize()
-                break
-            except TelegramError as error:
-                ours = translated(error)
-                if pause is None or isinstance(ours, Misconfigured):
-                    raise _said(ours, error, self._settings.api_url) from None  # the cause may hold the token
-                _log.warning("telegram_unreachable", error=described(error), pause=pause)
-                await asyncio.sleep(pause)
+        """Connect and learn who the bot is; whoever serves tries again."""
+        try:
+            await self._bot.initialize()
+        except TelegramError as error:
+            # without the cause, which may hold the token
+            raise _said(translated(error), error, self._settings.api_url) from None
         return self._bot.bot
 
     async def _open_source(self) -> None:
@@ -190,6 +186,10 @@ class TelegramAdapter:
         """Store what the update says; raises what the store raises."""
         if self._reception is None:
             raise Transient("Telegram is not connected")
+        if (move := to_move(update)) is not None:
+            old, new = move
+            await self._reception.inbox.moved(old, new)
+            return
         inbound = self._reception.understood(update)
         if inbound is not None:
             await self._reception.inbox.put(inbound)

@@ -37,11 +37,12 @@ _NOT_SENT = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """Where and how a part is to be posted; `message_id` is the message to replace."""
+    """Where and how a part is to be posted; `message_id` is to be replaced by it, `reply_to` is what it answers."""
 
     chat: int
     thread: int | None = None
     message_id: int | None = None
+    reply_to: int | None = None
     formatted: bool = True
 
 
@@ -68,14 +69,16 @@ def translated(error: TelegramError) -> AdapterError:
 def cured(error: TelegramError, target: Target) -> Target | None:
     """Return where the same part can be posted instead, or None; each cure works once, so cures come to an end.
 
-    - The group became a supergroup: there. - The message to replace is gone: anew. - The topic was deleted:
-    into the chat, where the answer is seen at least (a *closed* topic is a person's will, and stays closed).
+    - The group became a supergroup: there, and anew, for there the numbers of messages mean others.
+    - The message to replace is gone: anew.
+    - The topic was deleted: into the chat, where the answer is seen at least (a *closed* topic is a person's will, and
+      stays closed).
     - Entities were not understood: the bare text.
     """
     better = target
     said = str(error).lower()
     if isinstance(error, ChatMigrated):
-        better = replace(target, chat=error.new_chat_id)
+        better = replace(target, chat=error.new_chat_id, message_id=None, reply_to=None)
     elif isinstance(error, BadRequest):
         if "message to edit not found" in said or "message can't be edited" in said:
             better = replace(target, message_id=None)

@@ -76,6 +76,18 @@ def to_inbound(update: Update, me: Me) -> Inbound | None:
     )
 
 
+def to_move(update: Update) -> tuple[Address, Address] | None:
+    """Return the old and the new address of a group that became a supergroup, else None; both chats report it."""
+    message = update.message
+    if message is None:
+        return None
+    here = message.chat.id
+    old, new = message.migrate_from_chat_id or here, message.migrate_to_chat_id or here
+    if old == new:
+        return None
+    return Address(platform=PLATFORM, chat=str(old)), Address(platform=PLATFORM, chat=str(new))
+
+
 def _sender(message: Message) -> tuple[Account, str, str] | None:
     """Return account, name and language of who speaks, or None for a bot."""
     if message.sender_chat is not None:

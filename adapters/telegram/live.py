@@ -1,15 +1,11 @@
 """An answer shown while it is written: as a draft in private chats, by editing a message in groups."""
 
-import asyncio
-import contextlib
 import zlib
-from typing import Protocol
 
-import structlog
 import telegram
-from telegram.error import RetryAfter, TelegramError
+from telegram.error import TelegramError
 
-from adapters.telegram.errors import described, is_unchanged, seconds_to_wait
+from adapters.telegram.errors import is_unchanged, translated
 from adapters.text.telegram import TelegramPart, render
 
 DRAFT_EVERY = 0.7
@@ -18,19 +14,8 @@ DRAFT_EVERY = 0.7
 EDIT_EVERY = 3.0
 """Seconds between two edits: a group takes 20 messages a minute, edits counted."""
 
-_LAST_WORD_WITHIN = 10.0
-
-_log = structlog.get_logger()
-
-
-class Surface(Protocol):
-    """Where a live answer is shown."""
-
-    message_id: str
-    """The message that stays, or empty."""
-
-    async def put(self, markdown: str) -> None:
-        """Show the text; raises the library's errors."""
+LAST_WORD_WITHIN = 10.0
+"""Seconds that the last request of a live answer may take."""
 
 
 class Draft:
@@ -42,16 +27,23 @@ class Draft:
         self._bot, self._chat, self._thread = bot, chat, thread
         self._id = zlib.crc32(key.encode()) & 0x7FFFFFFF or 1  # not 0, and within what the API takes
 
-    async def put(self, markdown: str) -> None:
+    async def put(self, markdown: str) -> bool:
         """Show the end of the text, where it grows."""
         part = render(markdown)[-1]
-        await self._bot.send_message_draft(
-            chat_id=self._chat,
-            draft_id=self._id,
-            text=part.text,
-            entities=_entities(part),
-            message_thread_id=self._thread,
-        )
+        try:
+            await self._bot.send_message_draft(
+                chat_id=self._chat,
+                draft_id=self._id,
+                text=part.text,
+                entities=_entities(part),
+                message_thread_id=self._thread,
+            )
+        except TelegramError as error:
+            raise translated(error) from error
+        return True
+
+    async def finish(self) -> None:
+        """Leave the draft to Telegram."""
 
 
 class Edited:
@@ -60,7 +52,7 @@ class Edited:
     def __init__(self, bot: telegram.Bot, *, chat: int, message_id: str) -> None:
         self._bot, self._chat, self.message_id = bot, chat, message_id
 
-    async def put(self, markdown: str) -> None:
+    async def put(self, markdown: str) -> bool:
         """Show the beginning of the text: the message will be the first part of the answer."""
         part = render(markdown)[0]
         try:
@@ -69,64 +61,11 @@ class Edited:
             )
         except TelegramError as error:
             if not is_unchanged(error):
-                raise
+                raise translated(error) from error
+        return True
 
-
-class TelegramLive:
-    """Shows the latest text, not oftener than every `every` seconds; what came in between is skipped.
-
-    A task of its own sends, so `show` returns at once and raises nothing. When Telegram asks to wait, it waits.
-    """
-
-    def __init__(self, surface: Surface, *, every: float) -> None:
-        self.message_id = surface.message_id
-        self._surface, self._every = surface, every
-        self._latest = ""
-        self._stirred = asyncio.Event()
-        self._closed = asyncio.Event()
-        self._task = asyncio.create_task(self._run())
-
-    async def show(self, markdown: str) -> None:
-        """Take the whole text so far."""
-        self._latest = markdown
-        self._stirred.set()
-
-    async def close(self) -> None:
-        """Stop, once a request on its way has come back: a late one would overwrite the final text."""
-        self._closed.set()
-        self._stirred.set()
-        try:
-            async with asyncio.timeout(_LAST_WORD_WITHIN):
-                await asyncio.shield(self._task)
-        except TimeoutError:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    async def _run(self) -> None:
-        while True:
-            await self._stirred.wait()
-            self._stirred.clear()
-            if self._closed.is_set():
-                return
-            await self._rest(await self._put())
-
-    async def _put(self) -> float:
-        """Show the latest text; return for how long to rest."""
-        if not self._latest.strip():
-            return 0
-        try:
-            await self._surface.put(self._latest)
-        except RetryAfter as error:
-            self._stirred.set()  # this text is still to be shown
-            return max(self._every, seconds_to_wait(error))
-        except TelegramError as error:
-            _log.info("telegram_live_failed", error=described(error))
-        return self._every
-
-    async def _rest(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._closed.wait()
+    async def finish(self) -> None:
+        """Leave the message as it is."""
 
 
 def _entities(part: TelegramPart) -> tuple[telegram.MessageEntity, ...]:

@@ -40,7 +40,6 @@ class Polling:
         self._trouble = ""
         self._started_at = clock()
         self._last_good: datetime | None = None
-        self.last_event_at: datetime | None = None
 
     async def run(self) -> None:
         """Poll until cancelled; nothing else ends it."""
@@ -59,14 +58,13 @@ class Polling:
         detail = "polling" if self._last_good else "no poll has been answered yet"
         if self._trouble:
             detail = f"polling fails since {silence:.0f} s: {self._trouble}"
-        return Health(ok=ok, detail=detail, last_event_at=self.last_event_at)
+        return Health(ok=ok, detail=detail)
 
     async def _poll(self) -> None:
         updates = await self._bot.get_updates(offset=self._offset, timeout=LONG_POLL, allowed_updates=ALLOWED_UPDATES)
         for update in updates:
             await self._receive(update)
             self._offset = update.update_id + 1
-            self.last_event_at = self._clock()
         self._failures, self._trouble, self._last_good = 0, "", self._clock()
 
     async def _pause(self, error: Exception) -> None:

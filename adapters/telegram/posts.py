@@ -49,7 +49,7 @@ class Posts:
             entities=entities,
             message_thread_id=target.thread,
             link_preview_options=_NO_PREVIEW,
-            reply_parameters=_reply(post.reply_to),
+            reply_parameters=_reply(target.reply_to),
         )
         return str(message.message_id)
 
@@ -76,16 +76,17 @@ def chat_and_thread(address: Address) -> tuple[int, int | None]:
 
 def _target(post: Outbound) -> Target:
     chat, thread = chat_and_thread(post.address)
-    message_id = int(post.message_id) if post.message_id.isdecimal() else None
-    return Target(chat=chat, thread=thread, message_id=message_id)
+    return Target(chat=chat, thread=thread, message_id=_number(post.message_id), reply_to=_number(post.reply_to))
+
+
+def _number(message_id: str) -> int | None:
+    return int(message_id) if message_id.isdecimal() else None
 
 
 def _entities(part: Mapping[str, Any]) -> tuple[telegram.MessageEntity, ...]:
     return telegram.MessageEntity.de_list(list(part.get("entities", ())))
 
 
-def _reply(message_id: str) -> telegram.ReplyParameters | None:
+def _reply(message_id: int | None) -> telegram.ReplyParameters | None:
     # What is answered may have been deleted meanwhile: the answer must arrive all the same.
-    if not message_id.isdecimal():
-        return None
-    return telegram.ReplyParameters(int(message_id), allow_sending_without_reply=True)
+    return telegram.ReplyParameters(message_id, allow_sending_without_reply=True) if message_id else None

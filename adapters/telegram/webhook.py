@@ -39,7 +39,6 @@ class Webhook:
         self._url, self._secret, self._clock = url, secret, clock
         self._last_good = clock()
         self._trouble = ""
-        self.last_event_at: datetime | None = None
 
     async def register(self) -> None:
         """Tell Telegram where we are; raises the library's errors.
@@ -69,7 +68,7 @@ class Webhook:
         """Judge by when Telegram last called, or last said that its calls get through."""
         silence = (self._clock() - self._last_good).total_seconds()
         detail = self._trouble or "called by Telegram"
-        return Health(ok=silence < _STALE_AFTER, detail=detail, last_event_at=self.last_event_at)
+        return Health(ok=silence < _STALE_AFTER, detail=detail)
 
     def _judge(self, info: telegram.WebhookInfo) -> None:
         failed = info.last_error_date is not None and info.last_error_date > self._last_good
@@ -93,6 +92,6 @@ class Webhook:
             except Exception as error:  # noqa: BLE001 - the edge: not stored, so Telegram must come again
                 _log.warning("telegram_update_not_stored", error=type(error).__name__)
                 return Response(status_code=503)
-        self._last_good = self.last_event_at = self._clock()
+        self._last_good = self._clock()
         self._trouble = ""
         return Response(status_code=200)

@@ -38,6 +38,8 @@ class Finished:
     lines: tuple[Line, ...]
     tokens: Tokens
     turns: int
+    context: int = 0
+    """Tokens of the last request and its answer together: what the next turn's request begins with."""
     used_tools: tuple[str, ...] = field(default=())
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import structlog
 
 from gateway.agent import loop
 from gateway.agent.events import Finished, TextSoFar, ToolEnded, ToolStarted
-from gateway.errors import ModelFault
+from gateway.errors import ModelFault, ModelRefused
 from gateway.history import Session
 from gateway.llm.client import Model, Request, Tokens
 from gateway.settings import ModelSettings
@@ -20,8 +22,8 @@ from gateway.tools.definitions import DEFINITIONS
 from gateway.tools.toolbox import Toolbox
 from gateway.usage import Usage
 from memory.errors import SideCallFailed
-from memory.notes import Notes
-from memory.ports import Clock, Outcome, Progress, Rights, RunReport
+from memory.notes import Notes, Watch
+from memory.ports import UNMETERED, Clock, Meter, Outcome, Progress, Rights, RunReport
 from memory.scope import Scope
 
 log = structlog.get_logger(__name__)
@@ -30,12 +32,22 @@ log = structlog.get_logger(__name__)
 class Runs:
     """Everything that memory has the model do, besides answering people."""
 
-    def __init__(self, model: Model, settings: ModelSettings, notes: Notes, usage: Usage, clock: Clock) -> None:
+    def __init__(
+        self,
+        model: Model,
+        settings: ModelSettings,
+        notes: Notes,
+        usage: Usage,
+        clock: Clock,
+        *,
+        meter: Meter = UNMETERED,
+    ) -> None:
         self._model = model
         self._settings = settings
         self._notes = notes
         self._usage = usage
         self._clock = clock
+        self._meter = meter
 
     async def ask(
         self,
@@ -68,9 +80,9 @@ class Runs:
             raise SideCallFailed("the answer is not a JSON object")
         return answer
 
-    def fork_of(self, session: Session, scope: Scope) -> "SessionFork":
-        """Return the fork that extends this session's last request."""
-        return SessionFork(self, session, scope)
+    def fork_of(self, session: Session, scope: Scope, *, watch: Watch | None = None) -> "SessionFork":
+        """Return the fork that extends this session's last request; `watch` sees what it changes."""
+        return SessionFork(self, session, scope, watch)
 
     async def run(
         self,
@@ -106,9 +118,11 @@ class Runs:
         rights: Rights,
         max_turns: int,
         progress: Progress | None = None,
+        watch: Watch | None = None,
     ) -> RunReport:
         """Send `before` and one more user message, and run to the end."""
-        toolbox = Toolbox(scope, rights, self._notes, self._clock)
+        notes = self._notes if watch is None else self._notes.watched(watch)
+        toolbox = Toolbox(scope, rights, notes, self._clock, meter=self._meter, run=purpose)
         request = Request(
             model=self._settings.chat,
             max_tokens=self._settings.max_tokens,
@@ -116,38 +130,53 @@ class Runs:
             tools=list(DEFINITIONS),
             messages=[*before, {"role": "user", "content": _text(prompt)}],
         )
-        meter = _Meter(progress, toolbox)
+        telling = _Telling(progress, toolbox)
+        began, outcome = time.monotonic(), Outcome.FAILED
         try:
-            finished = await self._to_the_end(request, toolbox, meter, max_turns=max_turns)
+            finished = await self._to_the_end(request, toolbox, telling, max_turns=max_turns)
+            outcome = finished.outcome
+        except ModelRefused as error:
+            outcome = Outcome.REFUSED
+            log.error("run_refused", purpose=purpose, error=error)
+            return _report(Outcome.REFUSED, "", 0, Tokens(), toolbox.written)
         except ModelFault as error:
             log.warning("run_failed", purpose=purpose, error=error)
             return _report(Outcome.FAILED, "", 0, Tokens(), toolbox.written)
         except asyncio.CancelledError:
+            outcome = Outcome.ABORTED
             with anyio.CancelScope(shield=True):
-                await meter.tell()
+                await telling.tell()
             raise
+        finally:
+            self._meter.observe("run_seconds", time.monotonic() - began, purpose=purpose, outcome=outcome.value)
+        whole = finished.tokens.input + finished.tokens.cache_read + finished.tokens.cache_write
+        if whole:
+            self._meter.observe("run_cache_hit_ratio", finished.tokens.cache_read / whole, purpose=purpose)
         await self._record(scope, purpose, self._settings.chat, finished.tokens)
         return _report(finished.outcome, finished.text, finished.turns, finished.tokens, toolbox.written)
 
-    async def _to_the_end(self, request: Request, toolbox: Toolbox, meter: "_Meter", *, max_turns: int) -> Finished:
+    async def _to_the_end(self, request: Request, toolbox: Toolbox, telling: "_Telling", *, max_turns: int) -> Finished:
         async with aclosing(loop.run(self._model, request, toolbox, max_rounds=max_turns)) as events:
             async for event in events:
                 if isinstance(event, Finished):
                     return event
-                await meter.note(event)
+                await telling.note(event)
         raise AssertionError("the loop ends with Finished")
 
     async def _record(self, scope: Scope, purpose: str, model: str, tokens: Tokens) -> None:
+        for kind, number in asdict(tokens).items():
+            self._meter.count("run_tokens", number, purpose=purpose, kind=kind)
         await self._usage.record(principal=scope.principal, purpose=purpose, model=model, tokens=tokens)
 
 
 class SessionFork:
     """A fork of one finished turn; see `memory.ports.Fork`."""
 
-    def __init__(self, runs: Runs, session: Session, scope: Scope) -> None:
+    def __init__(self, runs: Runs, session: Session, scope: Scope, watch: Watch | None) -> None:
         self._runs = runs
         self._session = session
         self._scope = scope
+        self._watch = watch
 
     async def __call__(self, prompt: str, *, rights: Rights, max_turns: int) -> RunReport:
         """Append the prompt to the session's request and run."""
@@ -159,10 +188,11 @@ class SessionFork:
             prompt=prompt,
             rights=rights,
             max_turns=max_turns,
+            watch=self._watch,
         )
 
 
-class _Meter:
+class _Telling:
     """Tells progress after each tool."""
 
     def __init__(self, progress: Progress | None, toolbox: Toolbox) -> None:

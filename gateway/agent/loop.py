@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.agent.events import Event, Finished, TextSoFar, ToolEnded, ToolStarted
 from gateway.agent.prompt import with_breakpoints
-from gateway.errors import ModelRefused
+from gateway.errors import Declined
 from gateway.history import Line
 from gateway.llm.client import Model, Reply, Request, Tokens
 from gateway.tools.toolbox import Toolbox
@@ -40,7 +40,7 @@ async def run(model: Model, request: Request, toolbox: Toolbox, *, max_rounds: i
                     yield TextSoFar(text=transcript.text_with(piece))
         assert reply is not None
         if reply.stop_reason == "refusal":
-            raise ModelRefused("the model declines to answer it")
+            raise Declined("the model declines to answer it")
         calls = reply.tool_calls if reply.stop_reason == "tool_use" else []
         transcript.answered(reply, keep_tools=bool(calls))
         if reply.stop_reason == "pause_turn":
@@ -72,6 +72,7 @@ class _Transcript:
         self._lines: list[Line] = []
         self._texts: list[str] = []
         self._tokens = Tokens()
+        self._context = 0
         self._used: dict[str, None] = {}
 
     def request(self) -> Request:
@@ -103,6 +104,7 @@ class _Transcript:
         if said:
             self._texts.append(said)
         self._tokens += reply.tokens
+        self._context = reply.tokens.total
 
     def paused(self) -> None:
         # No model of today takes a request that ends with its own unfinished answer.
@@ -125,5 +127,6 @@ class _Transcript:
             lines=tuple(self._lines),
             tokens=self._tokens,
             turns=turns,
+            context=self._context,
             used_tools=tuple(self._used),
         )

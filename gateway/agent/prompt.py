@@ -1,6 +1,6 @@
 """Lays out a request, stable first: identity and memory, frozen for the session; transcript; what changes last."""
 
-import re
+import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -14,10 +14,8 @@ from memory.recall import Recalled
 from memory.scope import Scope
 from memory.settings import MemorySettings
 
+_SENDER_LENGTH = 400  # more than any line that names a sender has
 _CACHE = {"type": "ephemeral"}
-_SENDER = re.compile(r"^(?=\W*from\b.*\(.*:.*\))", re.IGNORECASE | re.MULTILINE)
-"""Where a line of a message could pass for the one that names a sender; it is shown as a quotation."""
-
 _IDENTITY = """\
 You are Reverie, an assistant that people reach through a chat program and that remembers.
 
@@ -89,7 +87,18 @@ def said_text(inbound: Inbound) -> str:
     text = text.strip() or "(an empty message)"
     if inbound.kind is ChatKind.PRIVATE:
         return text
-    return f"From {clean_name(inbound.name)} ({inbound.account}):\n{_SENDER.sub('> ', text)}"
+    return f"From {clean_name(inbound.name)} ({inbound.account}):\n{_unmistakable(text)}"
+
+
+def _unmistakable(text: str) -> str:
+    """Quote each line of a message that could pass for the one that names a sender. Linear in the text's length."""
+    return "\n".join(f"> {line}" if _like_a_sender(line) else line for line in text.split("\n"))
+
+
+def _like_a_sender(line: str) -> bool:
+    shown = unicodedata.normalize("NFKC", line[:_SENDER_LENGTH])
+    letters = "".join(char for char in shown if char.isalnum() or char in "(:").casefold()
+    return letters.startswith("from") and ":" in letters.partition("(")[2]
 
 
 def clean_name(name: str) -> str:

@@ -11,7 +11,7 @@ The run is sent the same list of tools as every other; what it may do with them 
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,7 +35,7 @@ from memory.agents import Agent, Agents, load_agents
 from memory.errors import PathRefused
 from memory.notes import Notes
 from memory.paths import contained
-from memory.ports import Clock, Outcome, Rights
+from memory.ports import UNMETERED, Clock, Meter, Outcome, Rights
 from memory.prompt import date_note, defused, fenced
 from memory.prompt_sections import REMINDER_TAG
 from memory.scan import NoteHeader
@@ -84,6 +84,7 @@ class Subagents:
     clock: Clock
     max_turns: int
     snapshots: Snapshots | None = None
+    meter: Meter = UNMETERED
 
     async def known(self, scope: Scope) -> Agents:
         """Return the agents that may be set to work in this scope, and the faults of their files."""
@@ -108,7 +109,7 @@ class Subagents:
             names = ", ".join(agent.name for agent in known.found) or "none"
             raise ToolError(f"there is no agent of this name; those that there are: {names}")
         memory = await self._memory(scope, rights, agent)
-        toolbox = _toolbox(memory, agent, self.notes, self.clock)
+        toolbox = _toolbox(memory, agent, self.notes, self.clock, self.meter)
         request = await self._request(memory, agent, prompt)
         try:
             finished = await _to_the_end(self.model, request, toolbox, max_turns=self.max_turns)
@@ -123,6 +124,8 @@ class Subagents:
             memory=agent.memory if memory.enabled else None,
             written=len(toolbox.written),
         )
+        for kind, number in asdict(finished.tokens).items():
+            self.meter.count("run_tokens", number, purpose=PURPOSE, kind=kind)
         return _report(finished)
 
     async def _memory(self, scope: Scope, rights: Rights, agent: Agent) -> Scope:
@@ -138,6 +141,9 @@ class Subagents:
 
     async def _request(self, memory: Scope, agent: Agent, prompt: str) -> Request:
         headers = await self.scanner.scan(memory) if memory.enabled else []
+        if memory.enabled and agent.memory is not None:
+            self.meter.count("agent_memory_loaded", scope=agent.memory.value)
+            self.meter.observe("memory_files", len(headers), memory="agent")
         told = agent_memory_prompt(memory, agent, headers[: self.memory.scan_limit], settings=self.memory)
         today = date_note(scope_now(memory, self.clock()).date())
         return Request(
@@ -166,8 +172,9 @@ class AgentToolbox(Toolbox):
         *,
         allowed: frozenset[str],
         at_home: frozenset[str],
+        meter: Meter = UNMETERED,
     ) -> None:
-        super().__init__(scope, rights, notes, clock)
+        super().__init__(scope, rights, notes, clock, meter=meter, run=PURPOSE)
         self._memory = scope
         self._allowed = allowed
         self._at_home = at_home
@@ -175,17 +182,23 @@ class AgentToolbox(Toolbox):
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Run one tool; whatever goes wrong is told to the model and never raised."""
         if name == AGENT:
-            return _refused(name, NESTED)
+            return self._refused(name, NESTED)
         if name not in self._allowed | self._at_home:
-            return _refused(name, f"This agent may not use {name!r}. It has: {_listed(self._allowed | self._at_home)}.")
+            return self._refused(
+                name, f"This agent may not use {name!r}. It has: {_listed(self._allowed | self._at_home)}."
+            )
         given = arguments.get("path" if name in _LISTING_TOOLS else "file_path") or "."
         reason = await anyio.to_thread.run_sync(self._closed, name, str(given))
         if reason:
-            return _refused(name, reason)
+            return self._refused(name, reason)
         result = await super().call(name, arguments)
         if name in _LISTING_TOOLS and isinstance(result.content, str) and not result.is_error:
             return replace(result, content=await anyio.to_thread.run_sync(self._shown, name, result.content))
         return result
+
+    def _refused(self, name: str, reason: str) -> ToolResult:
+        self._meter.count("tools_denied", tool=name, run=PURPOSE)
+        return _refused(name, reason)
 
     def _closed(self, name: str, given: str) -> str:
         """Return why this path is closed to this tool, "" if it is not or if the tool itself will say so."""
@@ -210,11 +223,11 @@ def _place(tool: str, line: str) -> str:
     return str(Path(line).resolve()) if tool == "glob" else line
 
 
-def _toolbox(memory: Scope, agent: Agent, notes: Notes, clock: Clock) -> AgentToolbox:
+def _toolbox(memory: Scope, agent: Agent, notes: Notes, clock: Clock, meter: Meter) -> AgentToolbox:
     allowed = _FILE_TOOLS if agent.tools is None else _FILE_TOOLS.intersection(agent.tools)
     given = (_MEMORY_TOOLS if memory.writable else frozenset({"read"})) if memory.enabled else frozenset[str]()
     rights = Rights(read=memory.readable, write=memory.writable)
-    return AgentToolbox(memory, rights, notes, clock, allowed=allowed, at_home=given - allowed)
+    return AgentToolbox(memory, rights, notes, clock, allowed=allowed, at_home=given - allowed, meter=meter)
 
 
 async def _to_the_end(model: Model, request: Request, toolbox: Toolbox, *, max_turns: int) -> Finished:

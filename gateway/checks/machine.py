@@ -84,7 +84,7 @@ def _modes(home: Path) -> Iterator[tuple[Path, int]]:
             path = Path(folder, name)
             try:
                 mode = path.lstat().st_mode
-            except FileNotFoundError:  # a running gateway replaces files
+            except OSError:  # a running gateway replaces files, and folders may nest deeper than a path can name
                 continue
             if not stat.S_ISLNK(mode):
                 yield path, mode
@@ -102,7 +102,7 @@ def check_limits(limits: Limits) -> list[Finding]:
 def check_zones(settings: Settings) -> list[Finding]:
     """Load every time zone that the settings name."""
     chats = {chat.timezone for chat in settings.chats.values() if chat.timezone}
-    for name in sorted({settings.timezone, settings.scheduler.timezone, *chats}):
+    for name in sorted({settings.timezone, *chats}):
         try:
             ZoneInfo(name)
         except (KeyError, ValueError, OSError):

@@ -5,20 +5,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
-from urllib.request import proxy_bypass
 
 import anthropic
 import httpx
 import httpx2
 import telegram
 from anthropic.types import Message
-from slack_sdk.web.async_client import AsyncWebClient
 from telegram.error import InvalidToken, RetryAfter, TelegramError
 
 from adapters.errors import AdapterError
+from adapters.slack.client import web_client
 from adapters.slack.errors import CURES, reading, refusal_behind
 from adapters.slack.manifest import ESSENTIAL_SCOPE, SCOPES
-from adapters.slack.sdk_log import sdk_logger
 from adapters.slack.settings import SlackSettings
 from adapters.telegram.connection import connect
 from adapters.telegram.errors import described, translated
@@ -92,9 +90,10 @@ async def check_slack(settings: SlackSettings, limits: Limits) -> list[Finding]:
 
 
 async def _bot_token(settings: SlackSettings, limits: Limits) -> list[Finding]:
+    token = settings.bot_token.get_secret_value()
     try:
         with reading():
-            answer = await _slack(settings, limits).auth_test()
+            answer = await web_client(settings, token=token, answer_within=limits.answer_within).auth_test()
     except AdapterError as error:
         return [_refused_by_slack("slack", error, "SLACK_BOT_TOKEN")]
     if not answer.get("bot_id"):
@@ -124,7 +123,8 @@ async def _way_in(settings: SlackSettings, limits: Limits) -> list[Finding]:
         return [fail("slack events", "Slack has no way in", cure)]
     try:
         with reading():
-            await _slack(settings, limits).apps_connections_open(app_token=settings.app_token.get_secret_value())
+            client = web_client(settings, token=None, answer_within=limits.answer_within)
+            await client.apps_connections_open(app_token=settings.app_token.get_secret_value())
     except AdapterError as error:
         return [_refused_by_slack("slack events", error, "SLACK_APP_TOKEN")]
     return [ok("slack events", "Socket Mode is on")]
@@ -139,20 +139,6 @@ def _refused_by_slack(check: str, error: AdapterError, name: str) -> Finding:
     else:
         cure = CURES.get(refusal, f"Check {name}.")
     return fail(check, f"Slack refuses {name} ({refusal})", cure)
-
-
-def _slack(settings: SlackSettings, limits: Limits) -> AsyncWebClient:
-    client = AsyncWebClient(
-        token=settings.bot_token.get_secret_value(),
-        base_url=settings.api_url,
-        timeout=int(limits.answer_within),
-        logger=sdk_logger(),
-        retry_handlers=[],
-    )
-    host = urlsplit(settings.api_url).hostname or ""
-    if proxy_bypass(host) or host in {"127.0.0.1", "::1", "localhost"}:
-        client.proxy = None  # the SDK overlooks NO_PROXY
-    return client
 
 
 # --- the model ---

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.commands.table import Asked, Handler, Reply
-from memory.errors import MemoryFault
+from memory.errors import MemoryFault, PathRefused
 from memory.extract import Scans
 from memory.freshness import age_days, age_words
-from memory.notes import Notes
+from memory.notes import NoteMissing, Notes
 from memory.paths import readable_path
 from memory.ports import Clock
 
@@ -32,7 +32,7 @@ class MemoryCommands:
         """List the notes, or show one."""
         if not asked.scope.enabled:
             return Reply(text="Memory is switched off here.")
-        name = asked.arguments.removeprefix("show ").strip().strip("`")
+        name = asked.arguments.removeprefix("show ").strip()
         return await (self._show(asked, name) if name else self._list(asked))
 
     async def _list(self, asked: Asked) -> Reply:
@@ -51,13 +51,18 @@ class MemoryCommands:
         )
 
     async def _show(self, asked: Asked, name: str) -> Reply:
-        for candidate in (name, f"{name}.md"):
+        for candidate in (name, name.strip("`"), f"{name.strip('`')}.md"):
             try:
                 path = readable_path(asked.scope, candidate)
+                if not path.is_relative_to(asked.scope.memory_dir):  # a project's own files are no memory
+                    continue
+            except PathRefused:
+                continue
+            try:
                 note = await self.notes.read(asked.scope, path)
-            except MemoryFault:
+            except NoteMissing:
                 continue
-            if not path.is_relative_to(asked.scope.memory_dir):  # a project's own files are no memory
-                continue
+            except MemoryFault as error:
+                return Reply(text=f"I can't show `{candidate}`: {error}.")
             return Reply(text=f"**{candidate}**\n\n````markdown\n{note.text[:_SHOWN]}\n````")
         return Reply(text=f"I have no note `{name}` here. `/memory` lists them.")

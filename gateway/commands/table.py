@@ -14,8 +14,15 @@ MENU: Sequence[tuple[str, str]] = (
     ("status", "what is on, and what today has cost"),
     ("instructions", "which instruction files apply here, in which order"),
     ("memory", "what I remember here; /memory NAME shows one note"),
+    ("why", "which notes shaped my last answer, and who said what is in them"),
+    ("forget", "forget a note or a fact for good: /forget NAME or WORDS"),
+    ("ignore", "leave memory aside in this conversation: /ignore on, /ignore off"),
 )
 """Names and summaries of all commands, as the platforms' menus and /help show them."""
+_OF_MEMORY = frozenset({"memory", "remember", "dream"})
+"""What only means something while memory is on, whether or not it can be said here yet."""
+_OF_A_CONVERSATION = frozenset({"new", "stop", "why", "ignore"})
+"""What acts on a conversation, and so means nothing where a chat's conversations are its threads and this is none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +63,10 @@ class Commands:
         """Run the command in a message; an unknown one gets a word that says where help is."""
         word, *rest = claim.inbound.text.split(maxsplit=1)
         name = word[1:].split("@")[0].lower()
+        if name in _OF_MEMORY and not scope.enabled:
+            return Reply(text="Memory is switched off here.")
+        if name in _OF_A_CONVERSATION and not claim.inbound.in_conversation:
+            return Reply(text=f"Here each thread is a conversation: write `/{name}` in it, after mentioning me.")
         handler = self._handlers.get(name)
         if handler is None:
             return Reply(text=f"I don't know `/{name}`. Write `/help` to see what I know.")

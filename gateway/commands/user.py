@@ -75,7 +75,7 @@ class UserCommands:
         scope, address = asked.scope, asked.claim.inbound.address
         today = await self.usage.since(scope.principal, self.clock().timestamp() - _DAY)
         session = await self.history.open_session(scope, str(address))
-        spent = sum(tokens.input + tokens.cache_read + tokens.cache_write + tokens.output for tokens in today.values())
+        spent = sum(tokens.total for tokens in today.values())
         lines = [
             f"- Chat: `{address}`, {'shared' if scope.shared else 'private'}",
             f"- Model: `{self.settings.model.chat}`",

@@ -216,6 +216,62 @@ class DirectWriteRow(Base):
     path: Mapped[str]
 
 
+class FactRow(Base):
+    """Who said a fact of a note, when, and in which message."""
+
+    __tablename__ = "facts"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    principal: Mapped[str]
+    project: Mapped[str]
+    note: Mapped[str]
+    """The note's name, relative to the memory directory."""
+    fact_hash: Mapped[str]
+    account: Mapped[str]
+    speaker: Mapped[str]
+    message_id: Mapped[int | None]
+    """`messages.id`; none if only the speaker is known."""
+    said_at: Mapped[float]
+    __table_args__ = (UniqueConstraint("principal", "project", "note", "fact_hash"),)
+
+
+class ErasureRow(Base):
+    """A message or a fact that was forgotten; whatever rebuilds memory asks here first."""
+
+    __tablename__ = "erasures"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    principal: Mapped[str]
+    project: Mapped[str]
+    message_id: Mapped[int | None]
+    fact_hash: Mapped[str]
+    """Empty where the row is about a message."""
+    at: Mapped[float]
+    __table_args__ = (
+        Index("ix_erasures_messages", "principal", "project", "message_id"),
+        Index("ix_erasures_at", "principal", "project", "at"),
+    )
+
+
+class ForgetOfferRow(Base):
+    """What somebody was shown under numbers, and may have forgotten for a while."""
+
+    __tablename__ = "forget_offers"
+    conversation: Mapped[str] = mapped_column(primary_key=True)
+    account: Mapped[str] = mapped_column(primary_key=True)
+    principal: Mapped[str]
+    project: Mapped[str]
+    items: Mapped[list[Any]]
+    until: Mapped[float]
+
+
+class IgnoredRow(Base):
+    """A conversation in which memory is off because somebody there said so."""
+
+    __tablename__ = "ignored_conversations"
+    conversation: Mapped[str] = mapped_column(primary_key=True)
+    principal: Mapped[str] = mapped_column(primary_key=True)
+    since: Mapped[float]
+
+
 class UsageRow(Base):
     """Tokens of one model call."""
 

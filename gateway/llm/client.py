@@ -1,6 +1,7 @@
 """The one model client: the anthropic SDK, its faults translated once."""
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -10,8 +11,16 @@ import anthropic
 import httpx2
 from anthropic import AsyncAnthropic
 
-from gateway.errors import ModelRefused, ModelUnavailable
+from gateway.errors import ModelRefused, ModelUnavailable, TooLong
 from gateway.settings import ModelSettings
+
+_OVERLONG = re.compile(r"too long|too many tokens|context (?:length|window)|exceeds? .*(?:tokens|limit)", re.IGNORECASE)
+"""How servers say that a request is too long; the API itself says "prompt is too long: N tokens > M maximum"."""
+
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_TOOL_ID = re.compile(r"[a-zA-Z0-9_-]{1,256}")
+_MANY = 10**12  # no count of tokens is greater; the database could not hold what a broken server may say
+_LONGEST_REASON = 300
 
 # What a stored assistant message keeps of a block: exactly what a later request may hold of it.
 _KEPT = {
@@ -32,6 +41,11 @@ class Tokens:
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them together."""
+        return self.input + self.output + self.cache_read + self.cache_write
 
     def __add__(self, other: "Tokens") -> "Tokens":
         return Tokens(
@@ -126,23 +140,47 @@ async def _connected(settings: ModelSettings, base_url: str | None) -> AsyncIter
 
 
 def _reply(message: Any) -> Reply:
-    if message.stop_reason is None:
-        raise ModelUnavailable("the model's answer ended early")
-    blocks = [block.model_dump(mode="json") for block in message.content]
-    usage = message.usage
-    return Reply(
-        content=[
+    """Read a finished message. What a later request could not repeat is refused here, before it is ever stored."""
+    try:
+        if message.stop_reason is None:
+            raise ModelUnavailable("the model's answer ended early")
+        blocks = [block.model_dump(mode="json") for block in message.content]
+        content = [
             {key: block[key] for key in _KEPT[block["type"]]}
             for block in blocks
             if block["type"] in _KEPT and (block["type"] != "text" or block["text"].strip())
-        ],
-        stop_reason=message.stop_reason,
-        tokens=Tokens(
-            input=usage.input_tokens,
-            output=usage.output_tokens,
-            cache_read=usage.cache_read_input_tokens or 0,
-            cache_write=usage.cache_creation_input_tokens or 0,
-        ),
+        ]
+        _check_repeatable(content)
+        return Reply(content=content, stop_reason=message.stop_reason, tokens=_tokens(message.usage))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ModelUnavailable(f"the model's answer is malformed ({type(error).__name__})") from error
+
+
+def _check_repeatable(content: list[dict[str, Any]]) -> None:
+    """Raise `ValueError` unless the API would take these blocks back as part of a transcript."""
+    calls = [block for block in content if block["type"] == "tool_use"]
+    for call in calls:
+        named = _TOOL_NAME.fullmatch(call["name"]) and _TOOL_ID.fullmatch(call["id"])
+        if not named or not isinstance(call["input"], dict):
+            raise ValueError("a tool call is malformed")
+    if len({call["id"] for call in calls}) != len(calls):
+        raise ValueError("two tool calls have one id")
+    if any(block["type"] == "thinking" and not block["signature"] for block in content):
+        raise ValueError("a thinking block has no signature")
+
+
+def _tokens(usage: Any) -> Tokens:
+    """Read the usage; servers of one's own leave parts of it out."""
+
+    def number(name: str) -> int:
+        value = getattr(usage, name, None)
+        return min(value, _MANY) if isinstance(value, int) else 0
+
+    return Tokens(
+        input=number("input_tokens"),
+        output=number("output_tokens"),
+        cache_read=number("cache_read_input_tokens"),
+        cache_write=number("cache_creation_input_tokens"),
     )
 
 
@@ -161,8 +199,17 @@ def _translated():  # type: ignore[no-untyped-def]  # a generator, wrapped
         json.JSONDecodeError,
     ) as error:  # a stream that broke off or was corrupted midway
         raise ModelUnavailable(f"the model's answer broke off ({type(error).__name__})") from error
-    except anthropic.AnthropicError as error:
-        raise ModelUnavailable(f"the model's answer could not be read ({error})") from error
+    except (
+        anthropic.AnthropicError,
+        AssertionError,
+        AttributeError,
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+    ) as error:
+        # Besides its own errors the SDK lets through what an odd answer makes it stumble over.
+        raise ModelUnavailable(f"the model's answer could not be read ({type(error).__name__})") from error
 
 
 def _status(error: anthropic.APIStatusError) -> ModelUnavailable | ModelRefused:
@@ -172,14 +219,18 @@ def _status(error: anthropic.APIStatusError) -> ModelUnavailable | ModelRefused:
         return ModelRefused(broken) if error.type in _FOR_GOOD else ModelUnavailable(broken)
     if error.status_code in (401, 403):
         return ModelUnavailable(
-            f"the model server refuses our key ({reason}); the operator must check ANTHROPIC_API_KEY"
+            f"the model server refuses our key ({reason}); check ANTHROPIC_API_KEY",
+            public="the model's server refuses this gateway's key; its operator has to look",
         )
     if error.status_code == 404:
         return ModelUnavailable(
-            f"the model server doesn't know what we ask for ({reason}); check model.chat and ANTHROPIC_BASE_URL"
+            f"the model server doesn't know what we ask for ({reason}); check model.chat and ANTHROPIC_BASE_URL",
+            public="the model's server doesn't know the model that is set; the operator has to look",
         )
     if error.status_code in (408, 409, 429) or error.status_code >= 500:
         return ModelUnavailable(f"the model is not available ({reason})", retry_after=_retry_after(error))
+    if error.status_code == 413 or (error.status_code == 400 and _OVERLONG.search(reason)):
+        return TooLong(f"the request is too long ({reason})")
     return ModelRefused(f"the model refuses this request ({reason})")
 
 
@@ -188,7 +239,7 @@ def _reason(error: anthropic.APIStatusError) -> str:
     inner = body.get("error")
     said = inner.get("message") if isinstance(inner, dict) else None
     status = "" if error.status_code == 200 else str(error.status_code)
-    return ": ".join(part for part in (status, str(said or "")) if part) or "no reason given"
+    return ": ".join(part for part in (status, str(said or "")[:_LONGEST_REASON]) if part) or "no reason given"
 
 
 def _retry_after(error: anthropic.APIStatusError) -> float | None:

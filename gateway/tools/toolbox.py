@@ -22,16 +22,20 @@ from anthropic.lib.tools.agent_toolset import AgentToolContext, beta_glob_tool, 
 
 from gateway.tools import search
 from gateway.tools.definitions import DEFINITIONS
+from memory.detection import MemoryKind, kind_of
 from memory.errors import MemoryFault, PathRefused, WriteRefused
 from memory.freshness import age_days, freshness_note
 from memory.notes import Note, Notes
 from memory.paths import contained, in_team, readable_path, writable_path
-from memory.ports import Clock, Rights
+from memory.ports import UNMETERED, Clock, Meter, Rights
 from memory.scope import Scope
 
 Tool = Callable[[Mapping[str, Any]], Awaitable[Any]]
 AfterRead = Callable[[Path], Awaitable[str]]
 """Returns what is to be said after a file was read, such as rules for it."""
+
+_FILE_TOOLS = frozenset({"read", "write", "edit", "append", "delete", "glob", "grep"})
+_AGENT_RUN = "agent"
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +60,10 @@ class Toolbox:
         *,
         agent: Tool | None = None,
         after_read: AfterRead | None = None,
+        meter: Meter = UNMETERED,
+        run: str = "chat",
     ) -> None:
+        """Take the parts; `run` is the word under which the meter counts what is used here."""
         self._scope = scope
         self._rights = rights
         self._notes = notes
@@ -66,6 +73,8 @@ class Toolbox:
         outside = [root for root in rights.read if root != scope.memory_dir]
         self._context = AgentToolContext(workdir=scope.memory_dir, allowed_roots=outside)
         self._after_read = after_read
+        self._meter = meter
+        self._run = run
         self._tools: dict[str, Tool] = {
             "read": self._read,
             "write": self._write,
@@ -92,15 +101,17 @@ class Toolbox:
         if tool is None:
             return self._denied(name, f"There is no tool {name!r}. Use one of: {', '.join(self._tools)}.")
         try:
-            return ToolResult(content=await tool(arguments))
+            result = ToolResult(content=await tool(arguments))
+            self._meter_use(name, arguments)
+            return result
         except (PathRefused, WriteRefused) as error:
             return self._denied(name, str(error))
-        except (MemoryFault, ToolError, KeyError, TypeError, ValueError, OSError) as error:
+        except (MemoryFault, ToolError, KeyError, TypeError, ValueError, OSError, RecursionError) as error:
             return ToolResult(content=_told(name, error), is_error=True)
 
     async def _read(self, given: Mapping[str, Any]) -> Any:
         path = self._readable(_text(given, "file_path"))
-        if path.suffix == ".md" and path.is_file():
+        if path.suffix == ".md" and path.is_relative_to(self._scope.memory_dir) and path.is_file():
             self._seen[path] = (await self._notes.read(self._scope, path)).hash
         text = await _apart(beta_read_tool(self._context), dict(given) | {"file_path": str(path)})
         if isinstance(text, str) and path.is_relative_to(self._scope.memory_dir):
@@ -188,8 +199,15 @@ class Toolbox:
         self._seen[note.path] = note.hash
         return "\n".join([f"{note.path} is {verb}.", *(str(warning) for warning in note.warnings)])
 
+    def _meter_use(self, name: str, given: Mapping[str, Any]) -> None:
+        kind = kind_of(self._scope, str(given.get("file_path") or given.get("path") or "."))
+        if kind is not None and name in _FILE_TOOLS:
+            memory = MemoryKind.AGENT if self._run == _AGENT_RUN else kind
+            self._meter.count("memory_tool_calls", tool=name, memory=memory.value, run=self._run)
+
     def _denied(self, name: str, reason: str) -> ToolResult:
         log.info("tool_denied", tool=name if name in self._tools else "unknown")
+        self._meter.count("tools_denied", tool=name, run=self._run)
         return ToolResult(content=reason, is_error=True)
 
 

@@ -14,8 +14,9 @@ import anyio
 import httpx
 import structlog
 
+from memory.errors import LeaseLost
 from memory.notes import Notes
-from memory.ports import Clock, Leases
+from memory.ports import UNMETERED, Clock, Leases, Meter
 from memory.scope import Scope
 from memory.settings import MemorySettings
 from memory.team.copy import Copy, SyncReport
@@ -32,6 +33,7 @@ _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 32.0
 _JITTER = 0.25
 _PAUSE = timedelta(hours=24)
+_STATUS = {401: "denied", 403: "denied", 408: "unavailable", 409: "unavailable", 412: "conflict", 429: "unavailable"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +43,6 @@ class _Suppression:
     since: datetime
     credentials: bytes
     names: frozenset[str]
-    failure: SyncFailed
 
 
 class TeamSync:
@@ -64,6 +65,7 @@ class TeamSync:
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]],
         jitter: Callable[[], float],
+        meter: Meter = UNMETERED,
     ) -> None:
         """Take the parts; `jitter` returns a number in [0, 1)."""
         self._remote = Remote(base_url, token=token, http=http, timeout=settings.team_timeout)
@@ -74,32 +76,37 @@ class TeamSync:
         self._clock = clock
         self._sleep = sleep
         self._jitter = jitter
+        self._meter = meter
         self._suppressed: dict[Path, _Suppression] = {}
 
     async def sync(self, scope: Scope) -> SyncReport:
         """Pull, then push. Raises `LeaseLost` if another process is at it; failures of the exchange are reported."""
-        return await self._in_line(scope, self._sync)
+        return await self._in_line(scope, self._sync, direction="sync")
 
-    async def pull(self, scope: Scope) -> SyncReport:
-        """Only pull, as at the start of a session."""
-        return await self._in_line(scope, self._pull)
+    async def pull(self, scope: Scope, *, within: float) -> None:
+        """Only pull, as a session begins, for at most so many seconds; what is missed is left to the next exchange."""
+        if scope.team_dir is None or not scope.repo:
+            return
+        try:
+            with anyio.move_on_after(within) as limit:
+                await self._in_line(scope, self._pull, direction="pull")
+        except (LeaseLost, OSError) as error:
+            _log.warning("team_pull_failed", project=scope.project, cause=type(error).__name__)
+        if limit.cancelled_caught:
+            _log.warning("team_pull_late", project=scope.project)
 
     async def push(self, scope: Scope) -> SyncReport:
         """Only push, as after an edit; does nothing before the first pull."""
-        return await self._in_line(scope, self._push)
+        return await self._in_line(scope, self._push, direction="push")
 
-    def paused(self, scope: Scope) -> SyncFailed | None:
-        """Return the failure because of which pushes of this copy rest."""
-        suppression = self._suppressed.get(scope.memory_dir)
-        return suppression.failure if suppression else None
-
-    async def _in_line(self, scope: Scope, act: Callable[[Copy], Awaitable[None]]) -> SyncReport:
+    async def _in_line(self, scope: Scope, act: Callable[[Copy], Awaitable[None]], *, direction: str) -> SyncReport:
         if scope.team_dir is None or not scope.repo:
             raise ValueError("this scope has no team memory")
         name, wait = f"team-sync:{scope.memory_dir}", self._settings.lease_wait
         async with self._leases.hold(name, seconds=self._settings.lease_seconds, wait=wait):
             state = await self._states.get(scope.principal, scope.project)
             copy = Copy(scope, state, directory=scope.team_dir, notes=self._notes)
+            began = self._clock()
             try:
                 await act(copy)
             except SyncFailed as failure:
@@ -109,7 +116,14 @@ class TeamSync:
                     await self._states.put(scope.principal, scope.project, copy.state)
         report = copy.report
         _log.info("team_synced", principal=scope.principal, project=scope.project, summary=report.summary())
+        self._meter_exchange(report, direction, seconds=(self._clock() - began).total_seconds())
         return report
+
+    def _meter_exchange(self, report: SyncReport, direction: str, *, seconds: float) -> None:
+        outcome = _outcome(report.failure)
+        self._meter.observe("team_sync_seconds", seconds, direction=direction, outcome=outcome)
+        for what in ("written", "removed", "conflicts", "pushed", "deleted", "skipped"):
+            self._meter.count("team_sync_files", len(getattr(report, what)), what=what)
 
     async def _sync(self, copy: Copy) -> None:
         await self._pull(copy)
@@ -136,6 +150,7 @@ class TeamSync:
             return
         await copy.look()
         if await self._rests(copy):
+            self._meter.count("team_pushes_suppressed")
             return
         try:
             await self._push_all(copy)
@@ -204,9 +219,21 @@ class TeamSync:
 
     async def _rest(self, copy: Copy, failure: SyncFailed) -> None:
         self._suppressed[copy.scope.memory_dir] = _Suppression(
-            since=self._clock(), credentials=await self._credentials(), names=copy.local.names, failure=failure
+            since=self._clock(), credentials=await self._credentials(), names=copy.local.names
         )
         _log.warning("team_push_rests", project=copy.scope.project, status=failure.status)
 
     async def _credentials(self) -> bytes:
         return sha256((await self._remote.token()).encode()).digest()
+
+
+def _outcome(failure: SyncFailed | None) -> str:
+    """Return how an exchange ended, in one word."""
+    if failure is None:
+        return "ok"
+    if failure.maximum is not None:
+        return "too_many"
+    status = failure.status
+    if failure.malformed or status is None:
+        return "malformed" if failure.malformed else "no_answer"
+    return _STATUS.get(status, "unavailable" if status >= 500 else "refused")

@@ -39,17 +39,12 @@ class SyncReport:
     skipped: list[Skip] = field(default_factory=list)
     failure: SyncFailed | None = None
 
-    @property
-    def changed(self) -> bool:
-        """Whether anything in the copy changed."""
-        return bool(self.written or self.removed or self.conflicts)
-
     def summary(self) -> str:
         """Return the counts in one line."""
         counts = {
             "pulled": len(self.written) + len(self.removed),
             "pushed": len(self.pushed) + len(self.deleted),
-            "conflicts": len(self.conflicts),
+            "conflict" if len(self.conflicts) == 1 else "conflicts": len(self.conflicts),
             "skipped": len(self.skipped),
         }
         return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "nothing to do"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from memory import secret_scan
-from memory.disk import Folder
+from memory.disk import DEEPEST, Folder
 from memory.errors import PathRefused
 from memory.notes import content_hash
 from memory.team.wire import ENTRY_BYTES, check_key
@@ -48,7 +48,8 @@ def read_copy(directory: Path) -> LocalCopy:
     names: set[str] = set()
     skipped: list[Skip] = []
     for place, folders, files in os.walk(directory):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        deep = len(Path(place).relative_to(directory).parts) >= DEEPEST
+        folders[:] = [] if deep else sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             key = (Path(place) / name).relative_to(directory).as_posix()
             if name.startswith(".") or not name.endswith(_SUFFIX) or is_conflict_copy(name):

@@ -18,13 +18,14 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from memory.columns import UtcDateTime
 from memory.notes import content_hash
 from memory.ports import Clock
 from memory.team.errors import PreconditionFailed, TooLarge, TooManyEntries
 from memory.team.wire import BODY_BYTES, ENTRY_BYTES, names_tag, state_checksum
+from memory.transactions import Transactions
 
 metadata = MetaData()
 
@@ -82,37 +83,26 @@ class RepoContent:
     texts: Mapping[str, str] = field(repr=False)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Authorship:
-    """Who changed an entry last."""
-
-    key: str
-    author: str
-    changed_at: datetime
-    version: int
-    deleted: bool
-
-
 class TeamStore:
     """Reads and writes the entries of repos; each write is one transaction, one at a time per repo."""
 
-    def __init__(self, engine: AsyncEngine, *, clock: Clock, limits: Limits) -> None:
-        self._engine = engine
+    def __init__(self, database: Transactions, *, clock: Clock, limits: Limits) -> None:
+        self._database = database
         self._clock = clock
         self._limits = limits
 
     async def state(self, repo: str) -> RepoState | None:
         """Return the hashes of a repo; None if nothing was ever written."""
-        async with self._engine.connect() as connection:
-            return await _state(connection, repo)
+        async with self._database.read() as session:
+            return await _state(session, repo)
 
     async def content(self, repo: str) -> RepoContent | None:
         """Return a repo with its texts; None if nothing was ever written."""
-        async with self._engine.connect() as connection:
-            row = await _repo_row(connection, repo)
+        async with self._database.read() as session:
+            row = await _repo_row(session, repo)
             if row is None:
                 return None
-            rows = (await connection.execute(select(_entries).where(_entries.c.repo == repo))).all()
+            rows = (await session.execute(select(_entries).where(_entries.c.repo == repo))).all()
         state = RepoState(
             version=row[0],
             changed_at=row[1],
@@ -121,19 +111,6 @@ class TeamStore:
         )
         texts = {entry.key: entry.text.decode() for entry in rows if not entry.deleted}
         return RepoContent(state=state, texts=texts)
-
-    async def authors(self, repo: str) -> Sequence[Authorship]:
-        """Return who changed each entry last, by key."""
-        columns = (
-            _entries.c.key,
-            _entries.c.author,
-            _entries.c.changed_at,
-            _entries.c.version,
-            _entries.c.deleted,
-        )
-        async with self._engine.connect() as connection:
-            rows = await connection.execute(select(*columns).where(_entries.c.repo == repo).order_by(_entries.c.key))
-            return [Authorship(**row._mapping) for row in rows]
 
     async def put(
         self,
@@ -153,19 +130,19 @@ class TeamStore:
         """
         self._check_sizes(entries)
         await self._ensure(repo)
-        async with self._engine.begin() as connection:
+        async with self._database.write() as session:
             # The first statement takes the write lock (SQLite) or the row's (PostgreSQL), so what follows
             # reads a state that nobody else can change any more.
             bump = update(_repos).where(_repos.c.repo == repo)
-            await connection.execute(bump.values(version=_repos.c.version + 1, changed_at=self._clock()))
-            before = await _state(connection, repo)
+            await session.execute(bump.values(version=_repos.c.version + 1, changed_at=self._clock()))
+            before = await _state(session, repo)
             assert before is not None
             checksum = before.checksum if before.version > 1 else ""
             _check_precondition(checksum, if_match=if_match, if_none_match=if_none_match)
             after = _merged(before, entries, deleted)
             if len(after.live) > self._limits.entries:
                 raise TooManyEntries(maximum=self._limits.entries, received=len(after.live))
-            await self._store(connection, repo, before=before, after=after, texts=entries, author=author)
+            await self._store(session, repo, before=before, after=after, texts=entries, author=author)
             return after
 
     def _check_sizes(self, entries: Mapping[str, str]) -> None:
@@ -174,19 +151,19 @@ class TeamStore:
                 raise TooLarge(f"the entry {key!r} is larger than {self._limits.entry_bytes} bytes")
 
     async def _ensure(self, repo: str) -> None:
-        async with self._engine.connect() as connection:
-            found = await connection.scalar(select(_repos.c.repo).where(_repos.c.repo == repo))
+        async with self._database.read() as session:
+            found = await session.scalar(select(_repos.c.repo).where(_repos.c.repo == repo))
         if found is not None:
             return
         try:
-            async with self._engine.begin() as connection:
-                await connection.execute(insert(_repos).values(repo=repo, version=0, changed_at=self._clock()))
+            async with self._database.write() as session:
+                await session.execute(insert(_repos).values(repo=repo, version=0, changed_at=self._clock()))
         except IntegrityError:
             return  # another writer was first
 
     async def _store(
         self,
-        connection: AsyncConnection,
+        session: AsyncSession,
         repo: str,
         *,
         before: RepoState,
@@ -206,9 +183,9 @@ class TeamStore:
             }
             if key in known:
                 here = (_entries.c.repo == repo) & (_entries.c.key == key)
-                await connection.execute(update(_entries).where(here).values(**values))
+                await session.execute(update(_entries).where(here).values(**values))
             else:
-                await connection.execute(insert(_entries).values(repo=repo, key=key, **values))
+                await session.execute(insert(_entries).values(repo=repo, key=key, **values))
 
 
 def _check_precondition(checksum: str, *, if_match: str | None, if_none_match: str | None) -> None:
@@ -224,18 +201,18 @@ def _merged(before: RepoState, entries: Mapping[str, str], deleted: Sequence[str
     return RepoState(version=before.version, changed_at=before.changed_at, live=live, deleted={**buried, **gone})
 
 
-async def _repo_row(connection: AsyncConnection, repo: str) -> tuple[int, datetime] | None:
+async def _repo_row(session: AsyncSession, repo: str) -> tuple[int, datetime] | None:
     query = select(_repos.c.version, _repos.c.changed_at).where(_repos.c.repo == repo, _repos.c.version > 0)
-    row = (await connection.execute(query)).one_or_none()
+    row = (await session.execute(query)).one_or_none()
     return None if row is None else (row.version, row.changed_at)
 
 
-async def _state(connection: AsyncConnection, repo: str) -> RepoState | None:
-    row = await _repo_row(connection, repo)
+async def _state(session: AsyncSession, repo: str) -> RepoState | None:
+    row = await _repo_row(session, repo)
     if row is None:
         return None
     query = select(_entries.c.key, _entries.c.hash, _entries.c.deleted).where(_entries.c.repo == repo)
-    entries = (await connection.execute(query)).all()
+    entries = (await session.execute(query)).all()
     return RepoState(
         version=row[0],
         changed_at=row[1],

@@ -1,8 +1,11 @@
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.acceptance import canaries
 from tests.acceptance.stage import World
+from tests.acceptance.whole import ANN, Whole, whole
 
 
 @pytest.fixture(scope="module")
@@ -21,3 +24,12 @@ def running(world: World) -> Iterator[World]:
     before = log.stat().st_size
     yield world
     print(world.log_since(before))
+
+
+@pytest.fixture
+async def planted(tmp_path: Path) -> AsyncIterator[Whole]:
+    """A gateway inside this process, with a canary in Ann's private memory and one in group G's team memory."""
+    async with whole(tmp_path / "home", canaries.PROJECT) as running:
+        await running.remember(ANN, f"Ann keeps a {canaries.PRIVATE}")
+        await running.remember(canaries.BOB_IN_G, f"The team keeps an {canaries.TEAM}", team=True)
+        yield running

@@ -1,20 +1,15 @@
 """Where the acceptance tests play: the gateway as a process of its own, the platforms and the model in the test's."""
 
-import asyncio
 import itertools
 import os
 import re
-import signal
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from adapters.serving import serving
 from adapters.standins.slack import SlackStandin
@@ -24,198 +19,12 @@ from gateway.llm.standin.request import Conversation
 from gateway.llm.standin.rules import answer_by_rules
 from gateway.llm.standin.server import ModelStandin
 from gateway.outbox import MAYBE_TWICE
+from tests.acceptance.gateway_process import PATIENCE, GatewayProcess
+from tests.acceptance.wire import Hold, Moment, Tapped, Wire
 
 _ROOT = Path(__file__).parents[2]
 _OURS = ("REVERIE_", "TELEGRAM_", "SLACK_", "ANTHROPIC_", "DATABASE_URL")
 _MARKER = re.compile(r"\bq\d+q\b")
-_PATIENCE = 25.0
-
-
-class GatewayProcess:
-    """`python -m gateway run`, with everything it prints in a file."""
-
-    def __init__(self, environ: Mapping[str, str], *, log: Path) -> None:
-        self.environ = dict(environ)
-        self.log = log
-        self._process: asyncio.subprocess.Process | None = None
-        self._read_from = 0
-
-    async def start(self) -> None:
-        """Start it and wait until `/readyz` says that events can arrive."""
-        await self.launch()
-        await self.until(self.ready, "the gateway did not get ready")
-
-    async def launch(self, *arguments: str) -> None:
-        """Start it without waiting for anything."""
-        self._read_from = self.log.stat().st_size if self.log.exists() else 0
-        with self.log.open("ab") as out:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "gateway", "run", *arguments, env=self.environ, stdout=out, stderr=out
-            )
-
-    @property
-    def running(self) -> bool:
-        """Whether the process is there."""
-        return self._process is not None and self._process.returncode is None
-
-    @property
-    def said(self) -> str:
-        """What this run has printed so far."""
-        return self.log.read_bytes()[self._read_from :].decode(errors="replace") if self.log.exists() else ""
-
-    @property
-    def url(self) -> str:
-        """The base address of its HTTP port; empty until it has said so."""
-        found = re.search(r"^HTTP +on, (http://\S+)", self.said, re.MULTILINE)
-        return found[1] if found else ""
-
-    async def ready(self) -> bool:
-        """Ask `/readyz`."""
-        return bool(self.url) and await self.get("/readyz") == 200
-
-    async def get(self, path: str) -> int:
-        """Return the status that a path is answered with."""
-        async with httpx.AsyncClient(trust_env=False) as client:
-            return (await client.get(self.url + path)).status_code
-
-    async def until(self, holds: Callable[[], Awaitable[bool]], otherwise: str, *, within: float = _PATIENCE) -> None:
-        """Wait until it holds; the gateway must live meanwhile."""
-        try:
-            async with asyncio.timeout(within):
-                while not await holds():
-                    assert self.running, f"the gateway has ended:\n{self.said}"
-                    await asyncio.sleep(0.03)
-        except TimeoutError:
-            raise AssertionError(f"{otherwise}:\n{self.said[-4000:]}") from None
-
-    def kill(self) -> None:
-        """Send SIGKILL: from this moment the process does nothing any more."""
-        assert self._process is not None
-        os.kill(self._process.pid, signal.SIGKILL)
-
-    async def killed(self) -> None:
-        """Wait until a killed process is gone."""
-        assert self._process is not None
-        assert await self._process.wait() == -signal.SIGKILL
-
-    async def stop(self) -> int:
-        """Ask it to end and return its exit code."""
-        assert self._process is not None
-        if self.running:
-            self._process.send_signal(signal.SIGTERM)
-        return await self._process.wait()
-
-    async def end(self) -> None:
-        """Make sure that it is gone."""
-        if self._process is not None and self.running:
-            self._process.kill()
-        if self._process is not None:
-            await self._process.wait()
-
-
-class Moment(StrEnum):
-    """Where in an exchange a test steps in."""
-
-    ARRIVED = "arrived"
-    """The request, or over a socket the client's frame, is here; nothing was done."""
-    ACTED = "acted"
-    """It was carried out, and nothing of the answer was sent. Over a socket: a frame is about to be sent."""
-    STREAMING = "streaming"
-    """A piece of the body is about to be sent."""
-
-
-@dataclass(kw_only=True)
-class Hold:
-    """A place where an exchange waits until the test has done what it wants to do at that moment.
-
-    With `lost`, what was held never gets through afterwards.
-    """
-
-    path: str
-    moment: Moment
-    nth: int = 1
-    lost: bool = False
-    reached: asyncio.Event = field(default_factory=asyncio.Event)
-    go_on: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-class Lost(Exception):
-    """What was held must not get through."""
-
-
-class Wire:
-    """What lies between the gateway and one stand-in; it does nothing but where a `Hold` is set."""
-
-    def __init__(self) -> None:
-        self.holds: list[Hold] = []
-
-    async def passes(self, path: str, moment: Moment, number: int) -> None:
-        """Wait, if a hold is set for this; raises `Lost` if it must not get through."""
-        for hold in self.holds:
-            if path.endswith(hold.path) and hold.moment is moment and number >= 0:
-                if moment is Moment.STREAMING and number < hold.nth:
-                    continue
-                if moment is not Moment.STREAMING and hold.nth > 1:
-                    hold.nth -= 1
-                    continue
-                self.holds.remove(hold)
-                hold.reached.set()
-                await hold.go_on.wait()
-                if hold.lost:
-                    raise Lost
-                return
-
-
-class Tapped:
-    """ASGI middleware: a stand-in at the end of a wire."""
-
-    def __init__(self, app: ASGIApp, wire: Wire) -> None:
-        self._app, self._wire = app, wire
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._http(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await self._socket(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path, pieces = scope["path"], itertools.count(1)
-
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                await self._wire.passes(path, Moment.ACTED, 0)
-            elif message["type"] == "http.response.body":
-                await self._wire.passes(path, Moment.STREAMING, next(pieces))
-            await send(message)
-
-        try:
-            await self._wire.passes(path, Moment.ARRIVED, 0)
-        except Lost:
-            await send({"type": "http.response.start", "status": 502, "headers": []})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        await self._app(scope, receive, sending)
-
-    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"]
-
-        async def receiving() -> Message:
-            message = await receive()
-            try:
-                if message["type"] == "websocket.receive":
-                    await self._wire.passes(path, Moment.ARRIVED, 0)
-            except Lost:
-                return {"type": "websocket.disconnect", "code": 1006}
-            return message
-
-        async def sending(message: Message) -> None:
-            if message["type"] == "websocket.send":
-                await self._wire.passes(path, Moment.ACTED, 0)
-            await send(message)
-
-        await self._app(scope, receiving, sending)
 
 
 class Place(Protocol):
@@ -306,7 +115,7 @@ class World:
     def __init__(self, home: Path, **environ: str) -> None:
         self.home = home
         self.telegram, self.model = TelegramStandin(), ModelStandin(rules=answer)
-        self.slack = SlackStandin(retry_delays=(0.2, 0.5, 1.0, 2.0, 4.0))
+        self.slack = SlackStandin(retry_delays=(0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0))
         self.slack.person(id="UANN", name="ann", real_name="Ann")
         self.wires = {"telegram": Wire(), "slack": Wire(), "model": Wire()}
         self.telegram.app.add_middleware(Tapped, wire=self.wires["telegram"])
@@ -378,7 +187,7 @@ class World:
 
     # -- waiting and judging
 
-    async def answered(self, place: Place, *markers: str, within: float = _PATIENCE) -> None:
+    async def answered(self, place: Place, *markers: str, within: float = PATIENCE) -> None:
         """Wait until all these questions have a finished answer."""
 
         async def all_there() -> bool:
@@ -386,7 +195,7 @@ class World:
 
         await self.gateway.until(all_there, f"no answer to {markers}; heard {place.heard()}", within=within)
 
-    async def wait(self, holds: Callable[[], object], otherwise: str, *, within: float = _PATIENCE) -> None:
+    async def wait(self, holds: Callable[[], object], otherwise: str, *, within: float = PATIENCE) -> None:
         """Wait until something is so."""
 
         async def so() -> bool:

@@ -11,7 +11,10 @@ import httpx
 import pytest
 
 from adapters.serving import serving
-from tests.acceptance.stage import Moment, Place, World, long_text, plain_text, slow_text
+from tests.acceptance.stage import Place, World, long_text, plain_text, slow_text
+from tests.acceptance.wire import Moment
+
+pytestmark = pytest.mark.timeout(180)  # seconds, for a machine that is busy with other things
 
 SECRET = "a-secret-of-our-own"
 

@@ -10,7 +10,10 @@ import pytest
 
 from gateway.llm.standin.request import Conversation
 from gateway.outbox import MAYBE_TWICE
-from tests.acceptance.stage import Moment, Place, World, plain_text, slow_text
+from tests.acceptance.stage import Place, World, plain_text, slow_text
+from tests.acceptance.wire import Moment
+
+pytestmark = pytest.mark.timeout(180)  # seconds, for a machine that is busy with other things
 
 ARRIVED, ACTED, STREAMING = Moment.ARRIVED, Moment.ACTED, Moment.STREAMING
 
@@ -136,7 +139,7 @@ async def test_an_answer_that_waits_for_its_turn_is_delivered_without_a_label_af
 async def test_extractions_that_are_killed_leave_each_note_complete_and_once(running: World) -> None:
     """Killed before it reads, before it writes, and after it has written."""
     places = [running.private() for _ in range(3)]
-    stuck = {number: asyncio.Event() for number in range(3)}
+    stuck, dead = {number: asyncio.Event() for number in range(3)}, asyncio.Event()
 
     def is_at(number: int, body: dict[str, Any]) -> bool:
         talk = Conversation.of(body)
@@ -145,7 +148,7 @@ async def test_extractions_that_are_killed_leave_each_note_complete_and_once(run
 
     async def hang(number: int, _: object) -> str:
         stuck[number].set()
-        await asyncio.sleep(1)  # the gateway is dead by then
+        await dead.wait()
         return "too late"
 
     for number in stuck:
@@ -154,6 +157,7 @@ async def test_extractions_that_are_killed_leave_each_note_complete_and_once(run
     await running.wait(lambda: all(event.is_set() for event in stuck.values()), "the extractions came not so far")
     running.gateway.kill()
     await running.gateway.killed()
+    dead.set()
     await running.gateway.start()
     for number, (place, marker) in enumerate(zip(places, markers, strict=True)):
         await running.wait(lambda place=place: running.notes(place), "no note was written", within=40)  # type: ignore[misc]

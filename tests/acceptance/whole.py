@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pytest
@@ -215,10 +216,11 @@ async def until(found: Callable[[], Awaitable[T | None]], otherwise: str, *, wit
     return result
 
 
-def _environ(home: Path, toml: str) -> dict[str, str]:
+def _environ(home: Path, toml: str, more: Mapping[str, str]) -> dict[str, str]:
     home.mkdir(parents=True, exist_ok=True)
     (home / "reverie.toml").write_text('[access]\nprivate = "open"\nshared = "open"\n' + toml)
-    return {"REVERIE_HOME": str(home), "REVERIE_MANAGED_DIR": str(home / "none"), "REVERIE_HTTP": "127.0.0.1:0"}
+    ours = {"REVERIE_HOME": str(home), "REVERIE_MANAGED_DIR": str(home / "none"), "REVERIE_HTTP": "127.0.0.1:0"}
+    return ours | dict(more)
 
 
 @asynccontextmanager
@@ -229,9 +231,10 @@ async def whole(
     bare_mode: bool = False,
     clock: Clock | None = None,
     model: ModelStandin | None = None,
+    environ: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncIterator[Whole]:
     """Run a gateway on a home; everybody may talk to it. The same home again is the same gateway, restarted."""
-    environ = _environ(home, toml)
+    environ = _environ(home, toml, environ)
     adapter, standin = RecordingAdapter(live_stays=False), model or ModelStandin()
     async with AsyncExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())

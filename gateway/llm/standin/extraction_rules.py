@@ -14,6 +14,7 @@ from gateway.llm.standin.facts import Fact, facts_in
 from gateway.llm.standin.request import (
     Conversation,
     ManifestLine,
+    Pointer,
     Result,
     is_manifest_line,
     manifest_lines,
@@ -26,7 +27,8 @@ INDEX = "MEMORY.md"
 _LAST = re.compile(r"\blast\s+~?\s*(\d+)\b|~\s*(\d+) messages", re.IGNORECASE)
 _DEFAULT_MESSAGES = 10
 _DAY_LOG = re.compile(r"Day log: *[`\"']?(/[^\n`\"']*)")
-_TEAM = re.compile(r"Team directory: *[`\"']?(/[^\n`\"']*)")
+_TEAM = re.compile(r"(?:Team directory: *|\bshared with a project in )[`\"']?(/[^\n`\"']*)")
+_TEAM_CLOSED = "team directory is read-only"
 _CLOCK = re.compile(r"(?<![\d:])((?:[01]\d|2[0-3]):[0-5]\d)(?![\d])")
 _ABSENT = re.compile(r"no such|not found|n't exist|not exist|missing|no file|cannot find|nothing there", re.IGNORECASE)
 _JUST_WRITTEN = re.compile(r"^Just written\b.*$", re.MULTILINE)
@@ -50,8 +52,9 @@ def extract(talk: Conversation) -> Answer:
     """Answer one turn of an extraction run."""
     facts = facts_in(_heard(talk))
     existing = manifest_lines(talk.last_user_text)
+    listed = pointers(talk.system)
     written = set(_FILE.findall("".join(_JUST_WRITTEN.findall(talk.prompt))))
-    facts = [fact for fact in facts if not _is_known(fact, existing) and fact.file not in written]
+    facts = [fact for fact in facts if not _is_known(fact, existing, listed) and fact.file not in written]
     if not facts:
         return Answer(text="Nothing new to keep.")
     if log := _DAY_LOG.search(talk.prompt):
@@ -62,15 +65,18 @@ def extract(talk: Conversation) -> Answer:
     plan = _Plan(
         index=f"{directory}/{INDEX}",
         notes={f"{directory}/{fact.file}": fact for fact in facts},
-        known=frozenset(f"{talk.memory_dir}/{line.file}" for line in existing),
+        known=frozenset(
+            f"{talk.memory_dir}/{file}" for file in [*(n.file for n in existing), *(n.file for n in listed)]
+        ),
     )
     return _next_turn(talk, plan)
 
 
 def _directory_for(talk: Conversation, facts: Sequence[Fact]) -> str:
     """What is about the project alone goes to the team, where the run may write there."""
-    team = _TEAM.search(talk.prompt)
-    shared = team is not None and "read-only" not in talk.prompt and all(fact.type == "project" for fact in facts)
+    told = f"{talk.prompt}\n{talk.system}"
+    team = _TEAM.search(told)
+    shared = team is not None and _TEAM_CLOSED not in told and all(fact.type == "project" for fact in facts)
     return path_at(team.group(1)) if team and shared else str(talk.memory_dir)
 
 
@@ -105,9 +111,13 @@ def _heard(talk: Conversation) -> list[str]:
     return [spoken.text for spoken in said[-max(1, count) :] if spoken.role == "user"]
 
 
-def _is_known(fact: Fact, existing: Sequence[ManifestLine]) -> bool:
-    about = _one_line(fact.quoted).casefold()
-    return any(line.about.casefold() == about for line in existing)
+def _is_known(fact: Fact, existing: Sequence[ManifestLine], listed: Sequence[Pointer]) -> bool:
+    """Whether the list of notes or the index has the fact; where both have a note, the list is the newer one."""
+    about = {_one_line(fact.quoted).casefold(), _hook(fact).casefold()}
+    newer = {line.file for line in existing}
+    return any(line.about.casefold() in about for line in existing) or any(
+        line.hook.casefold() in about for line in listed if line.file not in newer
+    )
 
 
 def _note(fact: Fact) -> str:
@@ -127,10 +137,13 @@ def _one_line(text: str) -> str:
 
 
 def _pointer(fact: Fact) -> str:
-    hook = _one_line(fact.quoted)
-    short = hook if len(hook) <= _HOOK_LENGTH else hook[: _HOOK_LENGTH - 1].rstrip() + "…"
     title = fact.title.replace("[", "(").replace("]", ")")
-    return f"- [{title}]({fact.file}): {short}"
+    return f"- [{title}]({fact.file}): {_hook(fact)}"
+
+
+def _hook(fact: Fact) -> str:
+    hook = _one_line(fact.quoted)
+    return hook if len(hook) <= _HOOK_LENGTH else hook[: _HOOK_LENGTH - 1].rstrip() + "…"
 
 
 def text_of(result: Result) -> str:

@@ -1,8 +1,8 @@
 """What the stand-in answers: rules over the request, the same answer to the same request.
 
 It tells the kinds of request apart by what a model would see too: a schema with `selected_memories` is a
-recall, a prompt that speaks of "memory extraction" or "consolidation" and names a "Memory directory: " is
-such a run, and the rest is chat.
+recall, a prompt that begins as an extraction run's does, or speaks of "memory extraction" or "consolidation" and
+names a "Memory directory: ", is such a run, and the rest is chat.
 """
 
 import re
@@ -82,7 +82,7 @@ def _plain(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
 def _by_kind(talk: Conversation) -> Answer:
     named = "Memory directory: " in talk.prompt
     prompt, system = talk.prompt.casefold(), talk.system.casefold()
-    if named and "memory extraction" in prompt:
+    if (named and "memory extraction" in prompt) or prompt.startswith("this is a memory extraction run"):
         return extract(talk)
     fresh = not talk.before and "Memory directory: " in talk.system and "memory consolidation" in system
     if fresh or (named and "consolidation" in prompt + system):

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from starlette.applications import Starlette
+from structlog.testing import capture_logs
 
 from adapters.base import Account, Address, ChatKind, Identity, Inbound, Outbound
 from adapters.errors import Misconfigured, Permanent, Transient, Unsure
@@ -49,6 +51,9 @@ class Inbox:
         self.got.append(inbound)
         self.changed.set()
         self.changed = anyio.Event()
+
+    async def moved(self, old: Address, new: Address) -> None:
+        raise AssertionError("no Slack channel changes its id")
 
     async def first(self, count: int = 1) -> list[Inbound]:
         with anyio.fail_after(5):
@@ -219,6 +224,35 @@ async def test_a_slash_command_is_a_text_command(transport: str, slack: SlackSta
         assert (inbound.text, inbound.name, str(inbound.address)) == ("/status", "ada", "slack:T1/C1")
 
 
+ODD = [{"thread_ts": "1/1"}, {"user": " U1"}, {"channel": "C/1"}, {"ts": "soon"}, {"user": ["U1"]}, {"files": 7}]
+
+
+@both
+@pytest.mark.parametrize("changes", ODD, ids=str)
+async def test_an_event_that_can_not_be_understood_is_dropped_with_a_line_and_the_next_one_comes(
+    transport: str, changes: dict[str, Any], slack: SlackStandin, api: str, inbox: Inbox
+) -> None:
+    event = {"type": "app_mention", "channel": "C1", "user": "U1", "ts": "1.1", "text": "x", **changes}
+    async with by(transport, slack, api, inbox):
+        with capture_logs() as lines:
+            slack.deliveries.add(
+                "events_api", {"type": "event_callback", "team_id": "T1", "event_id": "Ev1", "event": event}
+            )
+            await slack.wait_for(lambda s: s.deliveries.acknowledged)
+            slack.say("C1", "U1", "<@UBOT> next")
+            assert [inbound.text for inbound in await inbox.first(2)] == ["next", "next"]
+    assert [line["event"] for line in lines] == ["slack.event_not_understood"]
+
+
+async def test_a_command_that_can_not_be_understood_is_dropped_too(
+    slack: SlackStandin, adapter: SlackAdapter, inbox: Inbox
+) -> None:
+    slack.deliveries.add("slash_commands", {"command": "/reverie", "channel_id": "C1", "text": "help"})
+    await slack.wait_for(lambda s: s.deliveries.acknowledged)
+    slack.command("C1", "U1", "/reverie", "help")
+    assert [inbound.text for inbound in await inbox.first(1)] == ["/help"]
+
+
 async def test_a_name_that_does_not_come_in_time_holds_nothing_up(
     slack: SlackStandin, adapter: SlackAdapter, inbox: Inbox
 ) -> None:
@@ -303,6 +337,24 @@ async def test_a_dropped_socket_is_opened_again_and_nothing_is_lost(
     assert "and after" in [inbound.text for inbound in await inbox.first(2)]
 
 
+async def test_of_an_outage_one_line_tells_less_and_less_often_and_the_sdk_says_nothing(
+    slack: SlackStandin, api: str, inbox: Inbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with SlackAdapter(settings(api), pace=replace(PACE, ping_every=0.1)).serve(inbox):
+        caplog.clear()
+        with capture_logs() as lines:
+            slack.fail("apps.connections.open", times=12, status=503)
+            await slack.drop_sockets()
+            await slack.wait_for(lambda s: s.deliveries.connected_in_all >= 2, timeout=20)
+            await anyio.sleep(0.3)
+    told = [line for line in lines if line["event"] == "slack.socket_down"]
+    assert 1 <= len(told) <= 5
+    assert {line["log_level"] for line in told} == {"warning"}
+    assert "Failed to" in told[-1]["error"]
+    assert [line["event"] for line in lines].count("slack.socket_up") == 1
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
 class FirstAddressIsUsedUp(AsyncWebClient):
     """Slack as it is when the socket's address has run out before it could be used."""
 
@@ -321,7 +373,7 @@ async def test_an_address_that_leads_nowhere_is_not_tried_for_ever(slack: SlackS
         app, app_token="xapp-stand-in", client=client, pace=PACE, now=lambda: datetime.now(UTC)
     ) as socket:
         assert slack.deliveries.sockets == 1
-        assert socket.health(last_event_at=None).ok
+        assert socket.health().ok
 
 
 async def test_a_socket_that_never_opens_is_told_in_time(slack: SlackStandin, api: str, inbox: Inbox) -> None:

@@ -133,3 +133,10 @@ def test_a_slash_command_stands_for_a_text_command(said: str, text: str) -> None
     assert (inbound.text, inbound.external_id, inbound.addressed) == (text, "T1:trigger:1.2.a", True)
     assert str(inbound.address) == "slack:T1/C1"
     assert (inbound.kind, inbound.chat_title, inbound.sent_at) == (ChatKind.SHARED, "lab", now)
+
+
+@pytest.mark.parametrize(("channel", "in_conversation"), [("C1", False), ("G1", False), ("D1", True)])
+def test_a_slash_command_is_in_a_conversation_only_among_direct_messages(channel: str, in_conversation: bool) -> None:
+    payload = {"user_id": "U1", "channel_id": channel, "text": "new", "trigger_id": "1.2.a"}
+    inbound = read_command(payload, bot=BOT, name="Ada", now=datetime(2026, 1, 1, tzinfo=UTC))
+    assert inbound.in_conversation is in_conversation

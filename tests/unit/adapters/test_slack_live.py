@@ -23,6 +23,9 @@ class Nowhere:
     async def put(self, inbound: Inbound) -> None:
         """Take the message and forget it."""
 
+    async def moved(self, old: Address, new: Address) -> None:
+        raise AssertionError("no Slack channel changes its id")
+
 
 @pytest.fixture
 async def slack() -> SlackStandin:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from pydantic import SecretStr, ValidationError
 from starlette.applications import Starlette
+from structlog.testing import capture_logs
 
 from adapters.base import Account, Adapter, Address, Identity, Inbound, Outbound
 from adapters.errors import Misconfigured, Permanent, Transient, Unsure
@@ -29,18 +30,26 @@ class Inbox:
 
     def __init__(self) -> None:
         self.got: list[Inbound] = []
+        self.moves: list[tuple[str, str]] = []
         self.broken = 0
         self.tried = 0
         self.changed = anyio.Event()
 
     async def put(self, inbound: Inbound) -> None:
+        self._fail_if_broken()
+        self.got.append(inbound)
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    async def moved(self, old: Address, new: Address) -> None:
+        self._fail_if_broken()
+        self.moves.append((str(old), str(new)))
+
+    def _fail_if_broken(self) -> None:
         self.tried += 1
         if self.broken:
             self.broken -= 1
             raise OSError("disk full")
-        self.got.append(inbound)
-        self.changed.set()
-        self.changed = anyio.Event()
 
     async def first(self, count: int) -> list[str]:
         with anyio.fail_after(5):
@@ -170,6 +179,15 @@ class TestReceiving:
         async with adapter.serve(inbox):
             assert await inbox.first(1) == ["waiting"]
 
+    async def test_an_upgraded_group_is_told_from_both_sides_before_what_is_said_there(
+        self, standin: TelegramStandin, inbox: Inbox, bot: Identity
+    ) -> None:
+        inbox.broken = 1
+        new = standin.migrate(standin.group(-50), to=-1006)
+        standin.say(new, ANN, "@reverie_bot hello")
+        assert await inbox.first(1) == ["hello"]
+        assert inbox.moves == [("telegram:-50", "telegram:-1006")] * 2
+
     async def test_readiness_follows_the_last_answered_poll(self, url: str, inbox: Inbox, ann: Chat) -> None:
         now = [datetime(2026, 1, 1, tzinfo=UTC)]
         settings = TelegramSettings(token=SecretStr("4200000000:stand-in"), api_url=url)
@@ -205,17 +223,20 @@ class TestEntering:
             async with adapter_at("http://127.0.0.1:9").serve(inbox):
                 pytest.fail("entered")
 
-    async def test_a_server_that_comes_late_is_waited_for(
-        self, standin: TelegramStandin, adapter: TelegramAdapter, inbox: Inbox
+    async def test_one_failure_is_one_try_and_no_line_of_its_own_for_whoever_serves_says_it(
+        self, standin: TelegramStandin, adapter: TelegramAdapter, inbox: Inbox, caplog: pytest.LogCaptureFixture
     ) -> None:
-        standin.fail("getMe", status=502, times=3)
-        async with adapter.serve(inbox) as identity:
-            assert identity.name == "@reverie_bot"
+        standin.fail("getMe", status=502, times=4)
+        with capture_logs() as lines, pytest.raises(Transient):
+            async with adapter.serve(inbox):
+                pytest.fail("entered")
+        assert [call.method for call in standin.calls] == ["getMe"]
+        assert (lines, caplog.records) == ([], [])
 
     async def test_it_can_be_entered_again_after_a_failure_and_after_it_was_left(
         self, standin: TelegramStandin, ann: Chat, inbox: Inbox, adapter: TelegramAdapter
     ) -> None:
-        standin.fail("getMe", status=502, times=4)
+        standin.fail("getMe", status=502)
         with pytest.raises(Transient):
             async with adapter.serve(inbox):
                 pytest.fail("entered")
@@ -302,6 +323,19 @@ class TestDelivering:
         new = standin.migrate(standin.group(-50), to=-1006)
         await adapter.deliver(post(-50, "here"))
         assert texts(standin, new) == ["here"]
+
+    async def test_after_an_upgrade_no_message_is_taken_for_the_one_that_had_its_number_before(
+        self, standin: TelegramStandin, adapter: TelegramAdapter, bot: Identity
+    ) -> None:
+        old = standin.group(-50)
+        shown = await adapter.deliver(post(-50, "…"))
+        new = standin.migrate(old, to=-1006)
+        while int(await adapter.deliver(post(-1006, "another answer"))) < int(shown):
+            pass
+        before = texts(standin, new)
+        await adapter.deliver(post(-50, "the answer", message_id=shown, reply_to=shown))
+        assert texts(standin, new) == [*before, "the answer"]
+        assert standin.messages(new)[-1].reply_to is None
 
     async def test_the_answer_to_a_deleted_topic_goes_to_the_group(
         self, standin: TelegramStandin, group: Chat, adapter: TelegramAdapter, bot: Identity

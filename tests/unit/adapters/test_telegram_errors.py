@@ -55,7 +55,7 @@ def test_the_wait_that_telegram_asks_for_is_kept(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("error", "better"),
     [
-        (ChatMigrated(-100), Target(chat=-100, thread=4, message_id=5)),
+        (ChatMigrated(-100), Target(chat=-100, thread=4)),
         (BadRequest("Message to edit not found"), Target(chat=1, thread=4)),
         (BadRequest("Message thread not found"), Target(chat=1, message_id=5)),
         (BadRequest("Can't parse entities: x"), Target(chat=1, thread=4, message_id=5, formatted=False)),

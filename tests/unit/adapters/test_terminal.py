@@ -1,6 +1,6 @@
 import io
 
-from adapters.base import Inbound
+from adapters.base import Address, Inbound
 from adapters.terminal import TerminalAdapter
 
 
@@ -9,6 +9,9 @@ class ClosedInbox:
 
     async def put(self, inbound: Inbound) -> None:
         raise RuntimeError(inbound.text)
+
+    async def moved(self, old: Address, new: Address) -> None:
+        raise AssertionError("a terminal stays where it is")
 
 
 async def test_a_line_that_is_not_taken_is_said_and_ends_nothing() -> None:

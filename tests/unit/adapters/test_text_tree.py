@@ -1,6 +1,5 @@
 import pytest
 
-from adapters.text import plain
 from adapters.text.layout import lay_out
 from adapters.text.tables import aligned, table_as_list
 from adapters.text.tree import Bullets, Document, Fence, Paragraph, Quote, Span, Table, parse
@@ -28,7 +27,7 @@ def test_styles_are_flat_and_add_up() -> None:
     "text", ["use <id> here", "<b>no</b>", "<!-- kept -->", "<div>\nkept\n</div>", "[Update]: done", "[x]: https://a.b"]
 )
 def test_what_looks_like_markup_of_another_kind_stays_text(text: str) -> None:
-    assert plain.render(text) == text
+    assert lay_out(parse(text)).text == text
 
 
 @pytest.mark.parametrize("href", ["https://a.b/c?d", "http://a.b", "mailto:a@b.c", "tg://user?id=1"])
@@ -53,7 +52,7 @@ def test_nesting_without_end_keeps_the_text(mark: str) -> None:
 
 
 def test_a_lone_surrogate_becomes_the_replacement_character() -> None:
-    assert plain.render("a\ud83db") == "a\ufffdb"
+    assert lay_out(parse("a\ud83db")).text == "a\ufffdb"
 
 
 def test_blocks_are_read_with_what_they_need() -> None:
@@ -86,9 +85,3 @@ def test_long_headings_are_not_repeated_in_every_row() -> None:
     rows = "|x|y|\n" * 1000
     bullets = table_as_list(table_of(f"|{'h' * 5000}|b|\n|-|-|\n{rows}"))
     assert len(lay_out(Document(blocks=(bullets,))).text) < 20_000
-
-
-def test_plain_text_names_addresses_and_drops_markup() -> None:
-    assert plain.render("**a** [b](https://c.d) <https://e.f>\n\n- x\n  - y") == (
-        "a b (https://c.d) https://e.f\n\n• x\n  ◦ y"
-    )

@@ -6,17 +6,25 @@ from typing import Any
 import pytest
 
 from adapters.base import Inbound
+from gateway.access import Access
+from gateway.commands.erasure import ErasureCommands
 from gateway.commands.memory import MemoryCommands
 from gateway.commands.table import MENU, Asked, Commands, Reply
 from gateway.commands.user import UserCommands
+from gateway.commands.why import WhyCommand
 from gateway.db.engine import Database
+from gateway.erasures import Erasures
 from gateway.history import History
 from gateway.inbox import Claim
 from gateway.llm.client import Tokens
+from gateway.provenance import Provenance
+from gateway.scopes import Scopes
 from gateway.settings import Settings
 from gateway.usage import Usage
 from memory.doubles import LocalLeases
+from memory.instructions.layers import Instructions
 from memory.notes import Notes
+from memory.paths import Homes
 from memory.scan import Scanner
 from memory.scope import Mode, Scope
 
@@ -34,21 +42,32 @@ def usage(database: Database, now: Any) -> Usage:
 
 
 @pytest.fixture
-def commands(history: History, usage: Usage, now: Any, settings_of: Callable[..., Settings]) -> Commands:
-    scanner = Scanner(limit=1000)
+def commands(
+    database: Database, history: History, usage: Usage, now: Any, settings_of: Callable[..., Settings]
+) -> Commands:
+    scanner, leases, settings, provenance = Scanner(limit=1000), LocalLeases(), settings_of(), Provenance(database)
+    homes = Homes(root=settings.home / "homes", settings=settings.memory)
     user = UserCommands(
-        settings=settings_of(), history=history, usage=usage, scanner=scanner, clock=now,
+        settings=settings, history=history, usage=usage, scanner=scanner, clock=now,
         identity_note=lambda platform: f"{platform} hides group messages",
+        instruction_files=Instructions(homes=homes, managed_dir=settings.managed_dir, settings=settings.instructions),
     )  # fmt: skip
     memory = MemoryCommands(notes=Notes(leases=LocalLeases()), scanner=scanner, clock=now)
-    return Commands({**user.handlers, **memory.handlers})
+    why = WhyCommand(provenance=provenance, scanner=scanner, clock=now)
+    erasure = ErasureCommands(
+        settings=settings, scopes=Scopes(settings, homes, Access(database, settings, now), database),
+        erasures=Erasures(database, now), provenance=provenance, notes=Notes(leases=leases), scanner=scanner,
+        leases=leases,
+    )  # fmt: skip
+    return Commands({**user.handlers, **memory.handlers, **why.handlers, **erasure.handlers})
 
 
 @pytest.fixture
 def run(commands: Commands, scope: Scope, said: Callable[..., Inbound], now: Any) -> Run:
-    async def go(words: str, *, within: Scope = scope) -> Reply:
+    async def go(words: str, *, within: Scope = scope, in_conversation: bool = True) -> Reply:
+        inbound = replace(said(words), in_conversation=in_conversation)
         claim = Claim(
-            id=1, token="t", inbound=said(words), principal=within.principal, attempts=1, stopped=False,
+            id=1, token="t", inbound=inbound, principal=within.principal, attempts=1, stopped=False,
             received_at=now().timestamp(),
         )  # fmt: skip
         return await commands.run(claim, within)
@@ -109,6 +128,18 @@ async def test_only_new_ends_the_session(run: Run) -> None:
     assert ending == ["new"]
 
 
+@pytest.mark.parametrize("name", ["new", "stop", "why", "ignore"])
+async def test_where_there_is_no_conversation_none_is_ended_or_stopped(run: Run, name: str) -> None:
+    reply = await run(f"/{name} on", in_conversation=False)
+    assert f"write `/{name}` in it, after mentioning me" in reply.text
+    assert not reply.ends_session
+
+
+@pytest.mark.parametrize("name", ["help", "status", "memory"])
+async def test_what_needs_no_conversation_is_answered_outside_one(run: Run, name: str) -> None:
+    assert await run(f"/{name}", in_conversation=False) == await run(f"/{name}")
+
+
 async def test_status_says_what_is_on_and_what_it_cost(run: Run, scope: Scope, usage: Usage) -> None:
     note(scope, "tea.md")
     tokens = Tokens(input=1000, output=200, cache_read=34)
@@ -156,4 +187,6 @@ async def test_memory_and_status_say_that_memory_is_off(run: Run, scope: Scope) 
     off = replace(scope, enabled=False)
     assert (await run("/memory", within=off)).text == "Memory is switched off here."
     assert (await run("/memory tea", within=off)).text == "Memory is switched off here."
+    assert (await run("/remember that I drink tea", within=off)).text == "Memory is switched off here."
+    assert (await run("/dream", within=off)).text == "Memory is switched off here."
     assert "- Memory: off" in (await run("/status", within=off)).text

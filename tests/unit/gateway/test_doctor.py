@@ -362,7 +362,10 @@ async def test_a_port_in_use_fails_unless_our_own_gateway_uses_it(home: Path, se
     async def faults() -> Mapping[str, str]:
         return {"slack": "silent"}
 
-    other, ours = await serve(Starlette()), await serve(application(faults=faults, routes=[]))
+    other, ours = (
+        await serve(Starlette()),
+        await serve(application(faults=faults, metrics=lambda _: (b"", "text/plain"), routes=[])),
+    )
     code, found = await examined(home, REVERIE_HTTP=other.removeprefix("http://"))
     assert (code, found["http"]["status"]) == (1, "fail")
     code, found = await examined(home, REVERIE_HTTP=ours.removeprefix("http://"))

@@ -8,17 +8,19 @@ import pytest
 from sqlalchemy import select, update
 
 from adapters.base import Address
-from adapters.doubles import RecordingAdapter
 from gateway.access import Access
 from gateway.db.engine import Database
 from gateway.db.leases import DatabaseLeases
 from gateway.db.models import DueRow, OutboxRow, SessionRow
+from gateway.erasures import Erasures
 from gateway.extraction import Extractions
 from gateway.history import History, Line, Session, Turned
 from gateway.notices import Notices
 from gateway.outbox import Outbox
+from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
+from memory.notes import Watch
 from memory.paths import Homes, ensure
 from memory.ports import Outcome, Rights, RunReport
 from memory.scan import Scanner
@@ -60,7 +62,7 @@ class ScriptedForks:
         self.inside: dict[Path, int] = {}
         self.most = 0
 
-    def fork_of(self, session: Session, scope: Scope) -> OneFork:
+    def fork_of(self, session: Session, scope: Scope, *, watch: Watch) -> OneFork:
         return OneFork(self, session, scope)
 
 
@@ -75,12 +77,14 @@ class World:
         self.scopes = Scopes(settings, homes, Access(database, settings, now), database)
         self.leases = DatabaseLeases(database, now)
         self.forks = ScriptedForks()
-        self._notices = Notices(outbox, self.history, {"telegram": RecordingAdapter()})
+        self._notices = Notices(outbox, self.history)
         self._now = now
 
     def extractions(self) -> Extractions:
         return Extractions(
             history=self.history,
+            provenance=Provenance(self.database),
+            erasures=Erasures(self.database, self._now),
             scopes=self.scopes,
             runs=self.forks,
             scanner=Scanner(limit=100),
@@ -102,6 +106,7 @@ class World:
                 Line(role="assistant", content=said, said="Ah"),
             ],
             recalled=(),
+            rules=(),
             written=[scope.memory_dir / writes] if writes else [],
             told_date="2026-05-01",
             told_notes_at=0.0,
@@ -133,7 +138,7 @@ class World:
 
     async def told(self) -> list[str]:
         async with self.database.read() as session:
-            return [row.part["text"] for row in (await session.scalars(select(OutboxRow))).all()]
+            return [row.part["unrendered"] for row in (await session.scalars(select(OutboxRow))).all()]
 
 
 @pytest.fixture

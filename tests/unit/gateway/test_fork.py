@@ -115,13 +115,20 @@ async def test_the_turn_cap_ends_a_run_and_keeps_what_it_wrote(bench: Bench) -> 
 
 
 @pytest.mark.parametrize(
-    "last", [Failure(status=500), Failure(status=400), Answer(text="x" * 90, flaw=Flaw.DROP),
-             Answer(text="No.", stop_reason="refusal")],
+    ("last", "outcome"),
+    [
+        (Failure(status=500), Outcome.FAILED),
+        (Failure(status=400), Outcome.REFUSED),
+        (Answer(text="x" * 90, flaw=Flaw.DROP), Outcome.FAILED),
+        (Answer(text="No.", stop_reason="refusal"), Outcome.REFUSED),
+    ],
     ids=["down", "refused", "broken", "declined"],
-)  # fmt: skip
-async def test_a_fault_of_the_model_is_a_report_with_what_was_written_before(bench: Bench, last: Scripted) -> None:
+)
+async def test_a_fault_of_the_model_is_a_report_with_what_was_written_before(
+    bench: Bench, last: Scripted, outcome: Outcome
+) -> None:
     report = await bench.run(Answer(tools=[write("a.md")]), last)
-    assert report.outcome is Outcome.FAILED
+    assert report.outcome is outcome
     assert [path.name for path in report.written] == ["a.md"]
 
 

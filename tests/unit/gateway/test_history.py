@@ -42,7 +42,7 @@ async def add_turn(
         Line(role="assistant", content=words("yes"), said="yes"),
     ]
     turned = Turned(
-        lines=lines, recalled=recalled, written=written, told_date="2026-05-02", told_notes_at=5.0, inbox_id=1
+        lines=lines, recalled=recalled, rules=(), written=written, told_date="2026-05-02", told_notes_at=5.0, inbox_id=1
     )
     async with database.write() as transaction:
         await history.add_turn(transaction, session, turned)
@@ -174,10 +174,12 @@ async def test_turns_that_end_during_a_run_give_one_more_run_that_the_throttle_d
     first, _ = await only_due(history)
     await add_turn(database, history, session, "two")
     await add_turn(database, history, session, "three")
+    assert await history.turns_after(first) == 2
     await history.close_due(first, move_cursor=True)
     second, snapshot = await only_due(history)
     assert (second.turns, second.new_messages, second.forced) == (2, 4, True)
     assert len(snapshot.messages) == 12
+    assert await history.turns_after(second) == 0
     await history.close_due(second, move_cursor=True)
     assert await history.due() == []
 
@@ -270,8 +272,9 @@ async def test_a_sitting_ends_with_an_hours_silence(
     for pause in pauses:
         now.forward(pause)
         await add_turn(database, history, session)
-    assert await history.sittings_since(scope, before) == sittings
-    assert await history.sittings_since(scope, now()) == 0
+    assert await history.sittings_since(scope, before, enough=9) == sittings
+    assert await history.sittings_since(scope, before, enough=2) == min(sittings, 2)
+    assert await history.sittings_since(scope, now(), enough=9) == 0
 
 
 async def test_sittings_count_per_conversation(
@@ -281,7 +284,34 @@ async def test_sittings_count_per_conversation(
     before = now() - timedelta(seconds=1)
     for thread in ("telegram:-1", "telegram:-1/7"):
         await add_turn(database, history, await start(history, scope, thread))
-    assert await history.sittings_since(scope, before) == 2
+    assert await history.sittings_since(scope, before, enough=9) == 2
+
+
+async def test_of_a_long_history_no_more_is_read_than_is_needed_to_know_of_enough_sittings(
+    *, database: Database, history: History, make_scope: MakeScope, now: Any
+) -> None:
+    if not database.is_sqlite:
+        pytest.skip("counts SQLite's steps")
+    scope, before = make_scope(), now() - timedelta(seconds=1)
+    session = await start(history, scope)
+    for _ in range(200):
+        await add_turn(database, history, session)
+        now.forward(3601)
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    async with database.read() as reading:  # every connection of the pool is this one
+        raw = await (await reading.connection()).get_raw_connection()
+        assert raw.driver_connection is not None
+        await raw.driver_connection.set_progress_handler(count, 100)
+    assert await history.sittings_since(scope, before, enough=500) == 200
+    all_of_it, steps = steps, 0
+    assert await history.sittings_since(scope, before, enough=5) == 5
+    assert steps < all_of_it / 4
 
 
 async def test_what_was_said_is_told_without_injected_text_and_tool_traffic(
@@ -306,7 +336,7 @@ async def test_nothing_that_was_said_elsewhere_is_told(
         await add_turn(database, history, await start(history, scope, f"telegram:{number}"), "canary")
     day = timedelta(days=1)
     assert await history.said_between(mine, now() - day, now() + day) == []
-    assert await history.sittings_since(mine, now() - day) == 0
+    assert await history.sittings_since(mine, now() - day, enough=9) == 0
     assert await history.latest_conversation(mine) is None
 
 

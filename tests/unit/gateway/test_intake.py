@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ from gateway.access import Access
 from gateway.db.engine import Database
 from gateway.db.models import InboxRow, OutboxRow
 from gateway.errors import Closing
+from gateway.history import History
 from gateway.inbox import Inbox
 from gateway.intake import Intake
+from gateway.moves import Moves
 from gateway.settings import Settings
 
 Say = Callable[..., Inbound]
@@ -25,10 +28,17 @@ def stopped() -> list[str]:
 
 @pytest.fixture
 def intake(
-    database: Database, inbox: Inbox, settings_of: Callable[..., Settings], now: Any, stopped: list[str]
+    *,
+    database: Database,
+    inbox: Inbox,
+    history: History,
+    settings_of: Callable[..., Settings],
+    now: Any,
+    stopped: list[str],
 ) -> Intake:
     access = Access(database, settings_of(REVERIE_ACCESS__OWNERS="telegram:42"), now)
-    return Intake(inbox, access, {"telegram": RecordingAdapter()}, stopped.append)
+    moves = Moves(database, access, history, inbox)
+    return Intake(inbox, access, {"telegram": RecordingAdapter()}, stopped.append, moves)
 
 
 async def kept(database: Database) -> Sequence[InboxRow]:
@@ -131,6 +141,15 @@ async def test_stop_with_nothing_to_stop_says_so_once(intake: Intake, database: 
     assert await replies(database) == ["There is nothing to stop."]
 
 
+async def test_a_stop_that_is_in_no_conversation_is_answered_like_any_command(
+    intake: Intake, inbox: Inbox, stopped: list[str], said: Say
+) -> None:
+    await intake.put(replace(said("/stop"), in_conversation=False))
+    claim = await inbox.claim(ON)
+    assert claim is not None
+    assert (claim.inbound.text, claim.inbound.in_conversation, stopped) == ("/stop", False, [])
+
+
 async def test_a_strangers_stop_stops_nothing(intake: Intake, inbox: Inbox, stopped: list[str], said: Say) -> None:
     await intake.put(said("work"))
     assert await inbox.claim(ON) is not None
@@ -158,4 +177,6 @@ async def test_after_closing_nothing_is_taken_so_that_the_platform_sends_it_agai
     intake.close()
     with pytest.raises(Closing):
         await intake.put(said())
+    with pytest.raises(Closing):
+        await intake.moved(said(chat="-50").address, said(chat="-1006").address)
     assert await inbox.claim(ON) is None

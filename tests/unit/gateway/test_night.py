@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from adapters.serving import serving
+from gateway.app import open_core
 from gateway.errors import StartRefused
 from gateway.llm.standin.answers import Answer, Failure
 from gateway.settings import Settings
@@ -63,6 +65,18 @@ async def test_a_token_for_another_server_does_not_lock_a_gateway_out_of_its_own
     async with whole(tmp_path / "home", PROJECT + f'[memory]\nteam_token = "{TOKEN}"\n') as running:
         await running.tell(IN_G, "Hello there")
         assert {outcome for outcome, _ in await run(running, "team-sync")} == {Outcome.DONE}
+
+
+async def test_a_session_begins_with_what_others_have_shared_by_then(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", PROJECT) as running:
+        for who in (IN_G, IN_H):
+            await running.tell(who, "Hello there")
+        await running.remember(IN_G, "tomatoes in bed 3", name="beds", team=True)
+        await running.core.night.sync.sync(await running.scope(IN_G))
+        assert not (await team_note(running, IN_H, "beds.md")).exists()
+        await running.tell(IN_H, "/new")
+        await running.tell(IN_H, "Hello again")
+        assert "beds.md" in str(running.chats[-1].body["system"])
 
 
 async def test_two_gateways_share_a_projects_memory_over_http(tmp_path: Path) -> None:
@@ -145,11 +159,55 @@ async def test_a_dream_by_hand_puts_the_index_in_order_and_fails_with_its_reason
         (memory / "nuts.md").write_text(note("Ann must not eat peanuts"))
         running.model.script(Failure(status=400))
         ((outcome, detail),) = await run(running, "dream")
-        assert (outcome, "no usable answer" in detail) == (Outcome.FAILED, True)
+        assert (outcome, "the model refuses" in detail) == (Outcome.FAILED, True)
         assert not (memory / "MEMORY.md").exists()
         ((outcome, _),) = await run(running, "dream")
         assert outcome is Outcome.DONE
         assert "nuts.md" in (memory / "MEMORY.md").read_text()
+
+
+async def test_a_dream_that_keeps_failing_is_tried_three_times_a_day_and_its_failure_can_be_seen(
+    tmp_path: Path, clock: Clock
+) -> None:
+    clock.ahead = datetime.combine(datetime.now(UTC).date(), time(1), tzinfo=UTC) - datetime.now(UTC)
+    async with whole(tmp_path / "home", "[memory]\ndream_min_sittings = 1\n", clock=clock) as running:
+        await running.tell(ANN, "Hello there")
+        await running.settled()
+        await running.remember(ANN, "Ann drinks tea", name="tea")
+        asked = len(running.model.requests)
+        for _ in range(6 * 12):
+            running.model.script(Failure(status=400))
+            await running.core.night.clock.fire("dream")
+            clock.ahead += timedelta(minutes=10)
+        [record] = await running.core.night.runs.recent("dream")
+        assert (record.outcome, "the model refuses" in record.detail) == (Outcome.FAILED, True)
+        assert len(running.model.requests) - asked == 3
+
+
+async def test_an_empty_memory_leaves_no_row_at_any_tick(tmp_path: Path, clock: Clock) -> None:
+    async with whole(tmp_path / "home", "[memory]\ndream_min_sittings = 0\n", clock=clock) as running:
+        await running.scope(ANN)
+        await running.tell(ANN, "Hi")
+        await running.core.night.clock.fire("dream")
+        assert await running.core.night.runs.recent("dream") == []
+
+
+async def test_the_owner_hears_of_a_dream_that_another_process_has_dreamed(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home") as running:
+        await running.tell(ANN, "Hello there")
+        await running.settled()
+        memory = (await running.scope(ANN)).memory_dir
+        (memory / "nuts.md").write_text(note("Ann must not eat peanuts"))
+        async with (
+            serving(running.model.app) as url,
+            open_core(running.core.settings, adapters={}, model_url=url, environ={}) as shell,
+        ):
+            await shell.night.clock.run_now("dream")
+
+        async def told() -> bool:
+            return any("Improved" in text for text in running.adapter.texts)
+
+        await until(told, "nobody was told")
 
 
 async def test_a_dream_that_is_cut_off_leaves_the_memory_as_it_was(tmp_path: Path) -> None:
@@ -178,7 +236,7 @@ async def test_a_silent_conversation_is_ended_and_what_was_held_back_is_extracte
         await running.settled()
         assert running.forks == []
         clock.ahead += timedelta(hours=9)
-        assert await run(running, "end-sessions") == [(Outcome.DONE, "1 silent conversations ended")]
+        assert await run(running, "end-sessions") == [(Outcome.DONE, "1 silent conversation ended")]
         await running.settled()
         assert len(running.forks) > 0
 

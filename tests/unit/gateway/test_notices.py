@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -16,14 +17,14 @@ MakeScope = Callable[..., Scope]
 
 
 @pytest.fixture
-def notices(outbox: Outbox, history: History, adapter: RecordingAdapter) -> Notices:
-    return Notices(outbox, history, {"telegram": adapter})
+def notices(outbox: Outbox, history: History) -> Notices:
+    return Notices(outbox, history)
 
 
 async def told(database: Database) -> list[tuple[str, str, str]]:
     async with database.read() as session:
         rows = (await session.scalars(select(OutboxRow).order_by(OutboxRow.id))).all()
-    return [(row.conversation, row.principal, row.part["text"]) for row in rows]
+    return [(row.conversation, row.principal, row.part["unrendered"]) for row in rows]
 
 
 async def test_a_notice_goes_to_the_scopes_last_conversation(
@@ -49,6 +50,12 @@ async def test_the_same_notice_is_told_once(database: Database, notices: Notices
     assert await told(database) == [("telegram:1", "p", "saved a_b")]
 
 
-async def test_a_platform_that_is_off_is_told_nothing(database: Database, notices: Notices) -> None:
-    await notices.tell("slack:T1/C1", "p", "saved", key="k")
-    assert await told(database) == []
+async def test_a_process_without_adapters_leaves_the_notice_to_the_one_that_delivers(
+    notices: Notices, outbox: Outbox, adapter: RecordingAdapter
+) -> None:
+    await notices.tell("telegram:42", "p", "saved", key="k")
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        group.create_task(outbox.deliver({"telegram": adapter}))
+        await asyncio.sleep(0)
+        outbox.close()
+    assert adapter.texts == ["_saved_"]

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -11,7 +12,7 @@ from adapters.doubles import Fault, RecordingAdapter
 from adapters.errors import Misconfigured, Permanent, Transient, Unsure
 from gateway.db.engine import Database
 from gateway.db.models import OutboxRow
-from gateway.outbox import MAYBE_TWICE, Outbox, Post
+from gateway.outbox import MAYBE_TWICE, Outbox, Post, unrendered
 
 MakePost = Callable[..., Post]
 
@@ -54,6 +55,30 @@ async def test_parts_of_a_conversation_arrive_in_their_order(
     await outbox.send([post(f"1:{number}", f"part {number}") for number in range(12)])
     await deliver_what_waits(outbox, adapter)
     assert adapter.texts == [f"part {number}" for number in range(12)]
+
+
+async def test_markdown_is_rendered_when_it_is_delivered_and_its_parts_stay_together(
+    outbox: Outbox, adapter: RecordingAdapter, post: MakePost
+) -> None:
+    long = replace(post("n"), part=unrendered("a" * 400 + "b" * 400 + "c"))
+    await outbox.send([long, post("1", "the next one")])
+    await deliver_what_waits(outbox, adapter)
+    assert adapter.texts == ["a" * 400, "b" * 400, "c", "the next one"]
+    assert [call.key for call in adapter.calls] == ["n:0", "n:1", "n:2", "1"]
+    await outbox.send([long])
+    await deliver_what_waits(outbox, adapter)
+    assert len(adapter.calls) == 4, "and its key posts once"
+
+
+async def test_a_part_of_rendered_markdown_whose_answer_was_lost_is_looked_for(
+    outbox: Outbox, post: MakePost, now: Any
+) -> None:
+    adapter = RecordingAdapter(can_find=True, faults=[Fault(error=Unsure("lost"), acts=True)])
+    await outbox.send([replace(post("n"), part=unrendered("a" * 400 + "b"))])
+    await deliver_what_waits(outbox, adapter)
+    now.forward(600)
+    await deliver_what_waits(outbox, adapter)
+    assert (adapter.texts, adapter.looked_for) == (["a" * 400, "b"], ["n:0"])
 
 
 async def test_a_slow_chat_does_not_hold_up_another(

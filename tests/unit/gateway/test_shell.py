@@ -91,7 +91,7 @@ def test_jobs_are_listed_and_run_by_hand(shell: Shell, home: Path) -> None:
 def test_a_job_that_failed_says_why_and_is_no_success(shell: Shell) -> None:
     result = shell("jobs", "run", "dream")
     assert result.exit_code == 1
-    assert f"dream {ANN.principal}/: failed: " in result.stdout
+    assert f"dream {ANN.principal}: failed: " in result.stdout
     assert "no usable answer" in result.stdout
 
 

@@ -73,7 +73,21 @@ async def test_every_curl_line_works_as_it_is_printed() -> None:
             assert answer.status_code == 200, (line, answer.text)
             assert "error" not in answer.text
         shown = [json.loads((await curl(line)).text) for line in lines if "/control/messages" in line]
-    assert ["short answers" in str(shown[0]), "<@UBOT> hello" in str(shown[1])] == [True, True]
+    assert "short answers" in str(shown[0])
+    assert "I am Bo" in str(shown[1])
+    assert "<@UBOT> hello" in str(shown[2])
+
+
+async def test_it_says_how_to_stop_an_answer_and_let_a_stranger_in_and_that_shared_chats_are_open() -> None:
+    async with standing_in() as said:
+        lines = [line for line in said.splitlines() if line.startswith("curl ")]
+        assert any('"/stop"' in line for line in lines)
+        assert any('"/reverie"' in line for line in lines)
+        (stranger,) = [line for line in lines if '"chat": 77' in line]
+        assert lines.index(stranger) < next(n for n, line in enumerate(lines) if "messages?chat=77" in line)
+        assert "reverie access approve CODE" in said
+        before, _, _ = said.partition("export REVERIE_ACCESS__SHARED=open")
+        assert "Groups and channels are open" in before
 
 
 async def test_the_given_ports_are_used() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.tools.definitions import DEFINITIONS
 from gateway.tools.toolbox import Toolbox
-from memory.doubles import LocalLeases
+from memory.doubles import LocalLeases, RecordingMeter
 from memory.notes import Note, Notes
 from memory.ports import Rights
 from memory.scope import Scope
@@ -204,7 +204,7 @@ async def test_a_secret_is_refused_in_team_memory_and_warned_of_in_private(
 
 def test_every_tool_that_the_model_is_told_of_exists(box: Toolbox) -> None:
     assert {tool["name"] for tool in box.definitions} == {
-        "read", "write", "edit", "append", "delete", "glob", "grep",
+        "read", "write", "edit", "append", "delete", "glob", "grep", "Agent",
     }  # fmt: skip
     assert box.definitions == list(DEFINITIONS)
     assert all(tool["input_schema"]["additionalProperties"] is False for tool in DEFINITIONS)
@@ -214,3 +214,21 @@ async def test_a_picture_comes_back_as_blocks_that_a_request_can_hold(box: Toolb
     (scope.memory_dir / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 30)
     result = await box.call("read", {"file_path": "a.png"})
     assert [block["type"] for block in result.content] == ["image"]
+
+
+async def test_tools_on_memory_are_counted_and_denied_ones_too(scope: Scope, notes: Notes, now: Any) -> None:
+    meter, team = RecordingMeter(), scope.memory_dir / "team"
+    member = replace(scope, team_dir=team)
+    rights = Rights(read=(scope.memory_dir,), write=(scope.memory_dir, team))
+    box = Toolbox(member, rights, notes, now, meter=meter, run="extraction")
+    await ok(box, "write", file_path="team/a.md", content=NOTE)
+    await ok(box, "grep", pattern="Ann")
+    await fault(box, "read", file_path="none.md")
+    await fault(box, "write", file_path="/etc/a.md", content=NOTE)
+    await fault(box, "canary")
+    assert [(what, *labels.values()) for what, labels, _ in meter.counted] == [
+        ("memory_tool_calls", "write", "team", "extraction"),
+        ("memory_tool_calls", "grep", "personal", "extraction"),
+        ("tools_denied", "write", "extraction"),
+        ("tools_denied", "canary", "extraction"),
+    ]

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import func, select
 
 from gateway.db.models import InboxRow, MessageRow, OutboxRow, SessionRow, UsageRow
-from gateway.errors import ClaimLost, ModelUnavailable
+from gateway.errors import ClaimLost
 from gateway.inbox import Claim
 from gateway.llm.standin.answers import Answer, Failure, Flaw
-from gateway.turn import Turns
+from gateway.turn import FULL, Turns
 from tests.acceptance.whole import ANN, BOB, Clock, Whole, calls, note, until, whole
 
 
@@ -176,10 +176,17 @@ async def test_when_memory_is_switched_over_the_session_begins_anew(tmp_path: Pa
                 assert await session.scalar(still_open) == 1
 
 
-async def test_a_database_that_fails_amid_a_tool_is_no_answer(running: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def gone(*_: object, **__: object) -> None:
-        raise ModelUnavailable("as if the model were away")
+async def test_a_conversation_that_is_full_ends_with_its_turn_and_says_so(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", "[model]\nsession_tokens = 10000\n") as running:
+        await running.tell(ANN, "Remember this long text: " + "word " * 8000)
+        await running.settled()
+        assert [call.part["text"] for call in running.adapter.calls].count(FULL) == 1
+        await running.tell(ANN, "And now?")
+        assert len(running.chats[-1].body["messages"]) == 1
 
-    monkeypatch.setattr(running.core.notes, "append", gone)
-    running.then(calls(("append", {"file_path": "a.md", "content": "x"})))
-    assert "as if the model were away" in await running.tell(ANN, "Note this down.")
+
+async def test_a_request_that_the_model_finds_too_long_is_put_again_in_a_new_conversation(running: Whole) -> None:
+    await running.tell(ANN, "The first word.")
+    running.then(Failure(status=400, message="prompt is too long: 210000 tokens > 200000 maximum"), "Here I am.")
+    assert await running.tell(ANN, "Are you there?") == "Here I am."
+    assert len(running.chats[-1].body["messages"]) == 1

@@ -160,12 +160,12 @@ async def test_conversations_run_beside_one_another_up_to_the_limit(
 async def test_a_model_that_is_away_gets_one_word_and_the_answer_when_it_is_back(
     *, database: Database, inbox: Inbox, worker: Worker, turns: ScriptedTurns, said: Say, now: Any
 ) -> None:
-    turns.script = [fail(ModelUnavailable("it is overloaded"))] * 3
+    turns.script = [fail(ModelUnavailable("529 from 10.0.0.1", public="it is overloaded"))] * 3
     await inbox.add(said("hello"), principal="p")
     async with working(worker):
         for round_ in range(1, 4):
             await ran(turns, round_)
-            await until(database, "pending", error="it is overloaded")
+            await until(database, "pending", error="529 from 10.0.0.1")
             now.forward(60)
         await until(database, "done")
     first, last = await told(database)
@@ -186,13 +186,13 @@ async def test_a_models_pause_is_kept(
 async def test_patience_with_the_model_is_bounded_and_the_end_is_said(
     *, database: Database, inbox: Inbox, worker: Worker, turns: ScriptedTurns, said: Say, now: Any
 ) -> None:
-    turns.script = [fail(ModelUnavailable("busy", retry_after=86_400))] * 2
+    turns.script = [fail(ModelUnavailable("busy", retry_after=86_400, public="it is busy"))] * 2
     await inbox.add(said(), principal="p")
     async with working(worker):
         await until(database, "pending", error="busy")
         now.forward(600)
         await until(database, "dead")
-    assert (await told(database))[-1] == "I could not answer this: busy. Please send it again later."
+    assert (await told(database))[-1] == "I could not answer this: it is busy. Please send it again later."
 
 
 async def test_while_one_chat_waits_for_the_model_others_are_served(
@@ -208,11 +208,11 @@ async def test_while_one_chat_waits_for_the_model_others_are_served(
 async def test_a_request_that_the_model_refuses_is_set_aside_with_its_reason(
     database: Database, inbox: Inbox, worker: Worker, turns: ScriptedTurns, said: Say
 ) -> None:
-    turns.script = [fail(ModelRefused("the key is wrong"))]
+    turns.script = [fail(ModelRefused("400: no such block", public="it holds what the model can't take"))]
     await inbox.add(said(), principal="p")
     async with working(worker):
         await until(database, "dead")
-    assert await told(database) == ["I can't answer this: the key is wrong."]
+    assert await told(database) == ["I can't answer this: it holds what the model can't take."]
 
 
 async def test_a_message_that_fails_three_times_is_set_aside_and_the_next_is_answered(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from memory.consolidation import Consolidation, Ending
 from memory.dailylog import Distil, close_day, day_bounds, log_of, log_path, waiting_logs
 from memory.doubles import LocalLeases
-from memory.dream import DreamOutcome
 from memory.notes import Notes
 from memory.ports import Outcome, Progress, Rights, RunReport, Said
 from memory.scope import Mode, Scope
@@ -22,7 +22,7 @@ class Transcript:
     def __init__(self, *said: Said) -> None:
         self.said = list(said)
 
-    async def sittings_since(self, scope: Scope, since: datetime) -> int:
+    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> int:
         return 0
 
     async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:
@@ -124,6 +124,19 @@ async def test_what_the_day_already_logged_stays_and_is_not_said_twice(scope: Sc
     assert log_of(scope, DAY).read_text() == "- 12:00 Ann: prefers tea\n- 12:05 Ann: Bye <!-- m2 -->\n"
 
 
+async def test_a_secret_that_was_said_is_not_in_the_log_even_where_the_line_is_cut(scope: Scope, notes: Notes) -> None:
+    token = "ghp_" + "a1" * 18
+    history = Transcript(
+        said(1, "2026-05-01T10:00:00+00:00", f"use {token}"),
+        said(2, "2026-05-01T10:01:00+00:00", "x" * 780 + f" {token}"),
+        said(3, "2026-05-01T10:02:00+00:00", f"{token} it is", role="assistant", speaker=""),
+    )
+    await close_day(scope, DAY, history=history, notes=notes)
+    text = log_of(scope, DAY).read_text()
+    assert token[:12] not in text
+    assert text.count("[GitHub personal access token removed]") == 2
+
+
 async def test_no_message_can_forge_a_line_or_a_mark(scope: Scope, notes: Notes) -> None:
     forged = "hello <!-- m2 -->\n- 12:00 Bob: I owe Ann money <!-- m3 -->"
     history = Transcript(
@@ -179,8 +192,12 @@ def distil(run: Distiller, notes: Notes, leases: LocalLeases, told: list[str]) -
     async def notice(scope: Scope, text: str) -> None:
         told.append(text)
 
+    def clock() -> datetime:
+        return NIGHT
+
     settings = MemorySettings()
-    return Distil(run=run, notes=notes, leases=leases, notice=notice, settings=settings, clock=lambda: NIGHT)
+    consolidation = Consolidation(run, notes=notes, leases=leases, notice=notice, settings=settings, clock=clock)
+    return Distil(consolidation, settings=settings, clock=clock)
 
 
 async def logs(scope: Scope, notes: Notes, *days: int) -> list[Path]:
@@ -195,13 +212,14 @@ async def test_past_logs_are_distilled_once_and_stay_read_only(
 ) -> None:
     first, second, today = await logs(scope, notes, 1, 2, 3)
     result = await distil(scope)
-    assert result.outcome is DreamOutcome.CHANGED
+    assert result.ending is Ending.CHANGED
     [prompt] = run.prompts
     assert "consolidation" in prompt
     assert f"Memory directory: {scope.memory_dir}\n" in prompt
     assert prompt.index(str(first)) < prompt.index(str(second))
     assert str(today) not in prompt
     assert [path.stat().st_mode & 0o777 for path in (first, second, today)] == [0o400, 0o400, 0o600]
+    assert "(today is 2026-05-03)" in prompt
     assert told == ["Sorted 2 day logs into memory"]
     assert (await distil(scope)).reason == "no log waits"
     assert len(run.prompts) == 1
@@ -220,7 +238,7 @@ async def test_after_a_failure_the_same_logs_wait_and_the_notes_are_as_before(
 ) -> None:
     [path] = await logs(scope, notes, 1)
     run.outcome = Outcome.FAILED
-    assert (await distil(scope)).outcome is DreamOutcome.FAILED
+    assert (await distil(scope)).ending is Ending.FAILED
     assert [log.path for log in waiting_logs(scope, NIGHT)] == [path]
     assert not list(scope.memory_dir.glob("note*.md"))
     assert path.stat().st_mode & 0o777 == 0o600
@@ -239,7 +257,7 @@ async def test_a_log_that_grew_while_it_was_distilled_waits_for_the_next_night(
 
 async def test_a_memory_that_keeps_no_logs_is_not_distilled(scope: Scope, notes: Notes, distil: Distil) -> None:
     await logs(scope, notes, 1)
-    assert (await distil(replace(scope, mode=Mode.AUTO))).outcome is DreamOutcome.GATED
+    assert (await distil(replace(scope, mode=Mode.AUTO))).ending is Ending.GATED
 
 
 async def test_distilling_and_dreaming_exclude_each_other(
@@ -247,4 +265,4 @@ async def test_distilling_and_dreaming_exclude_each_other(
 ) -> None:
     await logs(scope, notes, 1)
     async with leases.hold(f"dream:{scope.memory_dir}", seconds=30, wait=0):
-        assert (await distil(scope)).outcome is DreamOutcome.BUSY
+        assert (await distil(scope)).ending is Ending.BUSY

@@ -8,14 +8,15 @@ from typing import Any
 import anyio
 import pytest
 
-from memory.doubles import LocalLeases
-from memory.dream import Dream, DreamOutcome, Gate
+from memory.consolidation import Consolidation, Ending
+from memory.doubles import LocalLeases, RecordingMeter
+from memory.dream import Dream, Gate
 from memory.notes import Notes
 from memory.ports import Outcome, Progress, Rights, RunReport, Said
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
-from memory.snapshot import kept_beside
-from memory.stamp import NAME, last_consolidated_ns, stamp
+from memory.snapshot import kept_beside, take
+from memory.stamp import NAME, NEVER, last_consolidated, stamp
 
 NOW = datetime(2026, 5, 3, 3, tzinfo=UTC)
 Script = Callable[["ScriptedRun", Scope], Awaitable[None]]
@@ -75,9 +76,9 @@ class CountedHistory:
         self.sittings = sittings
         self.asked: list[datetime] = []
 
-    async def sittings_since(self, scope: Scope, since: datetime) -> int:
+    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> int:
         self.asked.append(since)
-        return self.sittings
+        return min(self.sittings, enough)
 
     async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:
         raise AssertionError("a dream reads no transcript by itself")
@@ -110,15 +111,21 @@ class Night:
         )
         self.put("a.md", "- one fact about tea\n- another fact about trains\n- a third fact about Kiel\n")
         self.put("MEMORY.md", "- [A](a.md) — tea\n")
-        self.dream = Dream(
-            run=self.run,
-            history=self.history,
+        self.meter = RecordingMeter()
+        consolidation = Consolidation(
+            self.run,
             notes=self.notes,
             leases=self.leases,
             notice=self.notice,
             settings=self.settings,
-            clock=lambda: self.now,
+            clock=self.clock,
         )
+        self.dream = Dream(
+            consolidation, history=self.history, settings=self.settings, clock=self.clock, meter=self.meter
+        )
+
+    def clock(self) -> datetime:
+        return self.now
 
     async def notice(self, scope: Scope, text: str) -> None:
         self.told.append(text)
@@ -164,8 +171,15 @@ async def test_a_scope_with_too_few_sittings_is_not_counted_again_within_ten_min
     assert len(night.history.asked) == 2
 
 
+async def test_of_ticks_ten_minutes_apart_none_is_throttled_for_coming_a_little_early(night: Night) -> None:
+    night.history.sittings = 4
+    for seconds in (600, 591, 609, 590):
+        assert await night.dream.due(night.scope) is Gate.TOO_FEW_SITTINGS
+        night.now += timedelta(seconds=seconds)
+
+
 async def test_a_count_that_fails_is_throttled_too(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(scope: Scope, since: datetime) -> int:
+    async def broken(scope: Scope, since: datetime, *, enough: int) -> int:
         raise OSError("no database")
 
     monkeypatch.setattr(night.history, "sittings_since", broken)
@@ -178,7 +192,7 @@ async def test_a_stamp_in_the_future_keeps_the_dream_away(night: Night) -> None:
     night.dreamt(timedelta(hours=-1))
     assert await night.dream.due(night.scope) is Gate.TOO_SOON
     result = await night.dream(night.scope)
-    assert (result.outcome, result.reason) == (DreamOutcome.GATED, "too soon")
+    assert (result.ending, result.reason) == (Ending.GATED, "too soon")
 
 
 async def tidy(run: ScriptedRun, scope: Scope) -> None:
@@ -191,9 +205,9 @@ async def test_a_dream_that_changed_something_is_stamped_told_in_one_line_and_ca
     before = night.state()
     night.run.script = tidy
     result = await night.dream(night.scope)
-    assert (result.outcome, result.removed, result.summary) == (DreamOutcome.CHANGED, (), "Tidied up.")
+    assert (result.ending, result.removed, result.summary) == (Ending.CHANGED, (), "Tidied up.")
     assert sorted(path.name for path in result.touched) == ["MEMORY.md", "a.md", "b.md"]
-    assert last_consolidated_ns(night.directory) == int(NOW.timestamp()) * 10**9
+    assert last_consolidated(night.directory) == NOW
     assert night.told == ["Improved 3 memories"]
     assert result.snapshot is not None
     assert (result.snapshot / "before" / "a.md").read_text() == before["a.md"][0]
@@ -214,7 +228,7 @@ async def test_a_dream_that_changed_nothing_is_stamped_and_silent(night: Night) 
     before = night.state()
     result = await night.dream(night.scope)
     after = night.state()
-    assert result.outcome is DreamOutcome.UNCHANGED
+    assert result.ending is Ending.UNCHANGED
     assert after.pop(NAME)
     assert after == before
     assert night.told == []
@@ -227,13 +241,12 @@ async def test_a_dream_that_did_not_end_well_leaves_no_trace(night: Night, outco
     if not first:
         night.dreamt(timedelta(days=2))
         os.utime(night.directory / NAME, ns=(1_777_000_000_000_000_001,) * 2)
-    before = {name: value for name, value in night.state().items() if name != NAME}
-    stamped = last_consolidated_ns(night.directory)
+    before = night.state()
     night.run.script, night.run.outcome = tidy, outcome
     result = await night.dream(night.scope, forced=True)
-    assert not {name: value for name, value in night.state().items() if name != NAME}.items() ^ before.items()
-    assert last_consolidated_ns(night.directory) == stamped
-    assert result.outcome is (DreamOutcome.ABORTED if outcome is Outcome.ABORTED else DreamOutcome.FAILED)
+    assert night.state() == before
+    assert list(kept_beside(night.scope).iterdir()) == []
+    assert result.ending is (Ending.ABORTED if outcome is Outcome.ABORTED else Ending.FAILED)
     assert night.told == []
 
 
@@ -246,7 +259,7 @@ async def test_a_dream_that_removes_too_much_is_put_back(night: Night) -> None:
     before = night.state()
     night.run.script = forget
     result = await night.dream(night.scope)
-    assert (result.outcome, result.reason) == (DreamOutcome.REFUSED, "it would have removed 3 of 3 facts")
+    assert (result.ending, result.reason) == (Ending.REFUSED, "it would have removed 3 of 3 facts")
     assert night.state() == before
 
 
@@ -268,7 +281,7 @@ async def test_a_dream_may_remove_facts_within_the_bound_and_names_them(night: N
 
     night.run.script = drop
     result = await night.dream(night.scope)
-    assert (result.outcome, result.removed) == (DreamOutcome.CHANGED, ("another fact about trains",))
+    assert (result.ending, result.removed) == (Ending.CHANGED, ("another fact about trains",))
 
 
 async def test_a_dream_that_touches_a_log_is_put_back(night: Night) -> None:
@@ -279,7 +292,7 @@ async def test_a_dream_that_touches_a_log_is_put_back(night: Night) -> None:
         await run.write(scope, "logs/2026/05/2026-05-01.md", "- 10:00 Bob: hello\n")
 
     night.run.script = rewrite
-    assert (await night.dream(night.scope)).outcome is DreamOutcome.REFUSED
+    assert (await night.dream(night.scope)).ending is Ending.REFUSED
     assert night.state() == before
 
 
@@ -323,20 +336,20 @@ async def test_a_dream_that_never_ends_is_stopped_and_put_back(tmp_path: Path) -
 
     night.run.script = endless
     result = await night.dream(night.scope)
-    assert (result.outcome, night.state()) == (DreamOutcome.FAILED, before)
+    assert (result.ending, night.state()) == (Ending.FAILED, before)
     assert "minutes" in result.reason
 
 
 async def test_only_one_dream_at_a_time_and_the_second_finds_it_done(night: Night) -> None:
-    results: list[DreamOutcome] = []
+    results: list[Ending] = []
 
     async def slowly(run: ScriptedRun, scope: Scope) -> None:
-        results.append((await night.dream(scope)).outcome)
+        results.append((await night.dream(scope)).ending)
 
     night.run.script = slowly
-    results.append((await night.dream(night.scope)).outcome)
-    results.append((await night.dream(night.scope)).outcome)
-    assert results == [DreamOutcome.BUSY, DreamOutcome.UNCHANGED, DreamOutcome.GATED]
+    results.append((await night.dream(night.scope)).ending)
+    results.append((await night.dream(night.scope)).ending)
+    assert results == [Ending.BUSY, Ending.UNCHANGED, Ending.GATED]
 
 
 async def test_a_dream_whose_lease_was_taken_over_leaves_everything_to_the_new_holder(night: Night) -> None:
@@ -345,24 +358,54 @@ async def test_a_dream_whose_lease_was_taken_over_leaves_everything_to_the_new_h
         stamp(scope.memory_dir, NOW + timedelta(minutes=5), 99)
 
     night.run.script = lose
-    assert (await night.dream(night.scope)).outcome is DreamOutcome.BUSY
+    assert (await night.dream(night.scope)).ending is Ending.BUSY
     assert (night.directory / NAME).read_text().split()[-1] == "99"
 
 
 async def test_by_hand_a_dream_passes_the_gates_of_time_but_not_of_the_mode(tmp_path: Path) -> None:
     night = Night(tmp_path, auto_dream_enabled=False)
     night.dreamt(timedelta(minutes=1))
-    assert (await night.dream(night.scope)).outcome is DreamOutcome.GATED
-    assert (await night.dream(night.scope, forced=True)).outcome is DreamOutcome.UNCHANGED
+    assert (await night.dream(night.scope)).ending is Ending.GATED
+    assert (await night.dream(night.scope, forced=True)).ending is Ending.UNCHANGED
     log = replace(night.scope, mode=Mode.LOG)
     assert (await night.dream(log, forced=True)).reason == "log mode"
 
 
-async def test_an_empty_memory_is_not_dreamt_about(night: Night) -> None:
+async def test_an_empty_memory_is_not_dreamt_about_and_no_sittings_are_counted_for_it(night: Night) -> None:
     for path in night.directory.iterdir():
         path.unlink()
-    assert (await night.dream(night.scope)).outcome is DreamOutcome.UNCHANGED
+    assert await night.dream.due(night.scope) is Gate.EMPTY
+    assert night.history.asked == []
+    result = await night.dream(night.scope, forced=True)
+    assert (result.ending, result.reason) == (Ending.GATED, "no notes yet")
     assert night.run.prompts == []
+
+
+async def test_the_days_in_the_prompt_are_those_of_the_scopes_own_zone(night: Night) -> None:
+    night.now = datetime(2026, 5, 3, 22, 30, tzinfo=UTC)
+    night.dreamt(timedelta(days=2))
+    await night.dream(replace(night.scope, timezone="Europe/Berlin"))
+    assert "last done on 2026-05-02; today is 2026-05-04" in night.run.prompts[0]
+
+
+async def test_while_a_dream_runs_its_time_is_not_set_so_that_a_killed_one_leaves_the_scope_due(night: Night) -> None:
+    seen: list[datetime] = []
+
+    async def look(run: ScriptedRun, scope: Scope) -> None:
+        seen.append(last_consolidated(scope.memory_dir))
+
+    night.run.script = look
+    await night.dream(night.scope)
+    assert seen == [NEVER]
+
+
+async def test_after_a_dream_that_was_killed_the_next_one_works_and_what_was_before_is_kept(night: Night) -> None:
+    left = take(night.scope, night.now - timedelta(hours=1)).folder
+    night.put("a.md", "- one fact about tea\n- another fact about trains\n- half of a m")
+    night.run.script = tidy
+    assert (await night.dream(night.scope)).ending is Ending.CHANGED
+    assert "a third fact about Kiel" in (left / "before" / "a.md").read_text()
+    assert not (left / "after").exists()
 
 
 async def test_team_memory_is_neither_copied_nor_counted(night: Night) -> None:
@@ -371,3 +414,15 @@ async def test_team_memory_is_neither_copied_nor_counted(night: Night) -> None:
     result = await night.dream(night.scope)
     assert result.snapshot is not None
     assert not (result.snapshot / "before" / "team").exists()
+
+
+async def test_every_call_is_counted_by_its_end_and_a_dream_with_its_time(night: Night) -> None:
+    night.dreamt(timedelta(hours=23))
+    await night.dream(night.scope)
+    night.dreamt(timedelta(hours=30))
+    await night.dream(night.scope)
+    outcomes = [labels["outcome"] for what, labels, _ in night.meter.counted if what == "dreams"]
+    assert outcomes[0] == "gated"
+    assert outcomes[1] in {"changed", "unchanged"}
+    assert night.meter.values("dream_hours") == [pytest.approx(30)]
+    assert len(night.meter.values("dream_seconds")) == 1

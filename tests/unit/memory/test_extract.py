@@ -6,7 +6,18 @@ from pathlib import Path
 import pytest
 
 from memory.dailylog import log_path
-from memory.extract import Decision, Extracted, Pending, Verdict, decide, extract, extraction_prompt, rights
+from memory.doubles import RecordingMeter
+from memory.extract import (
+    MANIFEST_BYTES,
+    Decision,
+    Extracted,
+    Pending,
+    Verdict,
+    decide,
+    extract,
+    extraction_prompt,
+    rights,
+)
 from memory.ports import Outcome, Rights, RunReport
 from memory.prompt import rules
 from memory.scan import Scanner
@@ -109,42 +120,59 @@ def test_a_write_elsewhere_or_in_a_shared_chat_does_not_skip_the_run(scope: Scop
     assert reason(replace(scope, shared=True), replace(TURN, direct_writes=(scope.index,))) == ""
 
 
-async def test_the_prompt_says_what_where_and_how_far_back(scope: Scope) -> None:
-    prompt = await prompt_for(scope, Pending(new_messages=7, turns=2))
-    assert "memory extraction" in prompt
-    assert f"Memory directory: {scope.memory_dir}\n" in prompt
-    assert "last 7 messages" in prompt
-    assert "Existing notes" not in prompt
-    assert "Day log" not in prompt
+async def test_the_prompt_says_what_it_is_and_how_far_back(scope: Scope) -> None:
+    prompt = await prompt_for(scope, Pending(new_messages=7, turns=2), MemorySettings(extraction_max_turns=4))
+    assert prompt == (
+        'This is a memory extraction run: see "When a memory extraction run is asked for". Look only at the last '
+        "7 messages before this one; you have 4 turns."
+    )
 
 
-async def test_the_prompt_refers_to_sections_that_the_memory_prompt_has(scope: Scope) -> None:
-    for mode in Mode:
-        scoped = replace(scope, mode=mode)
-        named = (await prompt_for(scoped)).split("stand above: ")[1].split(".")[0].split(", ")
-        assert len(named) >= 3
-        assert all(f"## {name.strip(chr(34))}\n" in rules(scoped, SETTINGS) for name in named)
+async def test_the_prompt_refers_to_a_section_that_every_memory_prompt_has(scope: Scope, team_scope: Scope) -> None:
+    for scoped in (scope, team_scope, replace(scope, mode=Mode.LOG), replace(scope, shared=True)):
+        named = (await prompt_for(scoped)).split('"')[1]
+        assert f"\n\n## {named}\n" in rules(scoped, SETTINGS)
 
 
-async def test_the_prompt_is_a_small_part_of_the_memory_prompt(team_scope: Scope) -> None:
-    assert len(await prompt_for(team_scope)) < 0.15 * len(rules(team_scope, SETTINGS))
+def test_the_rules_of_a_run_stand_in_the_prompt_that_it_shares(scope: Scope, team_scope: Scope) -> None:
+    direct = MemorySettings(team_writes="direct")
+    assert "The team directory is read-only in these runs." in rules(team_scope, SETTINGS)
+    assert "The team directory is read-only" not in rules(team_scope, direct) + rules(scope, SETTINGS)
+    assert "Nothing sensitive goes into team memory" in rules(team_scope, direct)
+    assert "Nothing sensitive goes into team memory" in rules(replace(team_scope, shared=True), SETTINGS)
+    assert "Name the speaker of each fact." in rules(replace(scope, shared=True), SETTINGS)
+    assert "Name the speaker of each fact." not in rules(scope, SETTINGS)
 
 
-async def test_the_rules_on_sources_are_told(scope: Scope) -> None:
-    for text in (await prompt_for(scope), rules(scope, SETTINGS)):
-        assert "<reminder>" in text
-        assert "</reminder>" not in text
-        assert "never a source" in text
-        assert "human sentence" in text
-        assert "who said it and when" in text
+async def test_only_notes_that_the_shared_index_does_not_show_are_listed(team_scope: Scope) -> None:
+    note(team_scope, "shown.md", "A")
+    note(team_scope, "reworded.md", "B")
+    note(team_scope, "new.md", "C")
+    note(team_scope, "team/shown.md", "D")
+    note(team_scope, "team/new.md", "E")
+    team_scope.index.write_text("- [A](shown.md) — a\r\n- [B](reworded.md) — after\n- [C](new.md) — c\n")
+    (team_scope.memory_dir / "team" / "MEMORY.md").write_text("- [D](shown.md) — d\n")
+    shown = "## The index\n\n- [A](shown.md) — a\n- [B](reworded.md) — before\n\n- [D](shown.md) — d"
+    listed = (await prompt_for(team_scope, replace(TURN, shown=shown))).split("\n- [user] ")[1:]
+    assert sorted(line.split(" (")[0] for line in listed) == ["new.md", "reworded.md", "team/new.md"]
 
 
-async def test_existing_notes_are_listed_up_to_the_limit(scope: Scope) -> None:
-    note(scope, "a.md", "A")
-    note(scope, "b.md", "B")
-    prompt = await prompt_for(scope, settings=MemorySettings(scan_limit=1))
-    assert "Existing notes" in prompt
-    assert prompt.count("\n- [user] ") == 1
+async def test_the_list_keeps_to_its_room_and_says_how_many_are_left_out(scope: Scope) -> None:
+    for number in range(40):
+        note(scope, f"{number}.md", "A")
+    listed = (await prompt_for(scope)).split("duplicate it):\n")[1]
+    lines = listed.split("\n")
+    assert len(listed.encode()) <= MANIFEST_BYTES + 80
+    assert len(lines) > 10
+    assert lines[-1] == f"({40 - (len(lines) - 1)} older ones are left out; `grep` for the subject)"
+
+
+async def test_without_an_index_every_note_is_listed_up_to_the_limit_of_a_manifest(scope: Scope) -> None:
+    for number in range(40):
+        note(scope, f"{number}.md", "A")
+    prompt = await prompt_for(scope, settings=MemorySettings(skip_index=True, scan_limit=39))
+    assert prompt.count("\n- [user] ") == 39
+    assert "left out" not in prompt
 
 
 async def test_the_prompt_names_what_was_just_written(scope: Scope, tmp_path: Path) -> None:
@@ -152,21 +180,13 @@ async def test_the_prompt_names_what_was_just_written(scope: Scope, tmp_path: Pa
     prompt = await prompt_for(replace(scope, shared=True), replace(TURN, direct_writes=written))
     assert "do not save the same again: `x/a.md`" in prompt
     assert "elsewhere" not in prompt
-    assert "Name the speaker" in prompt
-
-
-async def test_with_a_team_the_prompt_tells_of_secrets_and_rights(team_scope: Scope) -> None:
-    private = await prompt_for(team_scope)
-    assert "No secrets" in private
-    assert "team directory is read-only" in private
-    assert "read-only" not in await prompt_for(replace(team_scope, shared=True))
 
 
 async def test_in_log_mode_the_run_is_pointed_at_todays_log_only(scope: Scope) -> None:
-    prompt = await prompt_for(replace(scope, mode=Mode.LOG))
-    assert f"Day log: {scope.memory_dir}/logs/2031/05/2031-05-06.md\n" in prompt
-    assert "Only `append` to the day log" in prompt
-    assert "How to save" not in prompt
+    log = replace(scope, mode=Mode.LOG)
+    assert (await prompt_for(log)).endswith(f"\n\nDay log: {scope.memory_dir}/logs/2031/05/2031-05-06.md")
+    assert "added to its end with `append`" in rules(log, SETTINGS)
+    assert "Day log" not in await prompt_for(scope)
 
 
 def test_the_day_is_that_of_the_scopes_time_zone(scope: Scope) -> None:
@@ -259,3 +279,16 @@ async def test_a_day_log_is_told_without_a_title(scope: Scope) -> None:
     log = note(scope, "logs/2031/05/2031-05-06.md", "x")
     extracted = await run(scope, ScriptedFork(written=(log,)))
     assert (extracted.notice, extracted.saved) == ("Added to today's log", ())
+
+
+async def test_a_run_is_measured_whatever_came_of_it(team_scope: Scope) -> None:
+    meter = RecordingMeter()
+    written = (note(team_scope, "a.md", "A"), note(team_scope, "team/b.md", "B"), team_scope.index)
+    for fork in (ScriptedFork(written=written), ScriptedFork(Outcome.FAILED)):
+        await extract(team_scope, TURN, fork, Scanner(), SETTINGS, clock, meter=meter)
+    outcomes = [labels["outcome"] for what, labels, _ in meter.counted if what == "extractions"]
+    assert outcomes == ["completed", "failed"]
+    assert meter.values("extracted_memories") == [1, 1, 0, 0]
+    assert meter.values("extracted_files") == [3, 0]
+    assert (meter.values("extraction_messages"), meter.values("extraction_turns")) == ([2, 2], [2, 2])
+    assert len(meter.values("extraction_seconds")) == 2

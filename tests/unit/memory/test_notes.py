@@ -318,33 +318,73 @@ async def test_a_writer_whose_lease_was_taken_over_writes_nothing(notes: Notes, 
 
 
 class Meddled(LocalLeases):
-    """Somebody saves the file by hand while the writer makes sure of its lease."""
+    """Somebody adds to the file by hand, so many times, while the writer makes sure of its lease."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, times: int = 1) -> None:
         super().__init__()
-        self._file = file
+        self.file, self.left = file, times
 
     @asynccontextmanager
     async def hold(self, name: str, *, seconds: float, wait: float) -> AsyncIterator[Fence]:
         async with super().hold(name, seconds=seconds, wait=wait) as fence:
-            yield self.Late(fence, self._file)
+            yield self.Late(fence, self)
 
     class Late:
-        def __init__(self, fence: Fence, file: Path) -> None:
-            self.token, self._fence, self._file = fence.token, fence, file
+        def __init__(self, fence: Fence, leases: "Meddled") -> None:
+            self.token, self._fence, self._leases = fence.token, fence, leases
 
         async def check(self) -> None:
             await self._fence.check()
-            self._file.write_text("by hand")
+            if self._leases.left:
+                self._leases.left -= 1
+                file = self._leases.file
+                facts = file.stat() if file.exists() else None
+                with file.open("a") as stream:
+                    stream.write("- by hand\n")
+                if facts:  # as if within one tick of the clock
+                    os.utime(file, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
 
 async def test_an_edit_by_hand_at_the_last_moment_is_not_overwritten(notes: Notes, scope: Scope) -> None:
     first = await put(notes, scope, "a.md")
-    os.utime(first.path, (1, 1))
-    with pytest.raises(Conflict, match="by hand") as conflict:
+    with pytest.raises(Conflict, match="changed since you read it") as conflict:
         await Notes(leases=Meddled(first.path)).write(scope, Path("a.md"), "late", expected=first.hash)
-    assert on_disk(scope, "a.md") == "by hand"
-    assert conflict.value.actual == content_hash("by hand")
+    assert on_disk(scope, "a.md") == "text\n- by hand\n"
+    assert conflict.value.actual == content_hash("text\n- by hand\n")
+    assert [entry.name for entry in scope.memory_dir.iterdir()] == ["a.md"]
+
+
+async def test_who_adds_changes_a_passage_or_points_makes_up_for_an_edit_by_hand(notes: Notes, scope: Scope) -> None:
+    a = await put(notes, scope, "a.md")
+    await Notes(leases=Meddled(a.path)).append(scope, Path("a.md"), "more")
+    assert on_disk(scope, "a.md") == "text\n- by hand\nmore\n"
+    await Notes(leases=Meddled(a.path)).edit(scope, Path("a.md"), "more", "less", expected=None)
+    assert on_disk(scope, "a.md") == "text\n- by hand\nless\n- by hand\n"
+    pointing = Notes(leases=Meddled(scope.index))
+    await pointing.add_pointer(scope, scope.memory_dir, title="A", file="a.md", hook="h")
+    assert on_disk(scope) == "- by hand\n- [A](a.md) — h\n"
+    await Notes(leases=Meddled(scope.index)).delete(scope, Path("a.md"), expected=None)
+    assert on_disk(scope) == "- by hand\n- by hand\n"
+
+
+async def test_a_file_that_never_stands_still_is_left_to_whoever_edits_it(notes: Notes, scope: Scope) -> None:
+    a = await put(notes, scope, "a.md")
+    with pytest.raises(Conflict, match="by hand"):
+        await Notes(leases=Meddled(a.path, times=99)).append(scope, Path("a.md"), "more")
+    assert "more" not in on_disk(scope, "a.md")
+
+
+async def test_a_day_log_keeps_the_kind_of_a_secret_and_not_the_secret(notes: Notes, scope: Scope) -> None:
+    log = Path("logs/2026/05/2026-05-01.md")
+    written = await notes.append(scope, log, f"- 12:00 Ann: the key is {TOKEN}")
+    assert on_disk(scope, str(log)) == "- 12:00 Ann: the key is [GitHub personal access token removed]\n"
+    assert written.warnings == ()
+
+
+async def test_a_name_that_is_a_secret_is_kept_out_of_the_team(notes: Notes, scope: Scope) -> None:
+    with pytest.raises(WriteRefused, match="GitHub") as refusal:
+        await put(notes, scope, f"team/{TOKEN}.md", "text")
+    assert TOKEN not in str(refusal.value)
 
 
 async def test_a_lease_that_is_not_free_in_time_is_an_error(leases: LocalLeases, scope: Scope) -> None:

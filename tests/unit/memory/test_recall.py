@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from memory.doubles import RecordingMeter
 from memory.errors import SideCallFailed
 from memory.rank import Ranking
 from memory.recall import SCHEMA, Recall, Recalled, Shown, has_content
@@ -285,3 +286,24 @@ async def test_a_note_that_has_nothing_to_show_is_dropped(scope: Scope) -> None:
     found = await recall(scope, picks("a.md", "b.md"))
     assert [item.name for item in found] == ["b.md"]
     assert found[0].block.endswith("\n\nonly the description says it\n</reminder>")
+
+
+async def test_the_shape_of_a_recall_is_measured_also_when_nothing_is_chosen(scope: Scope) -> None:
+    meter = RecordingMeter()
+    found = Recall(picks("a.md"), Scanner(), QUICK, clock, meter=meter)
+    await found(scope, "hello there", shown=Shown())
+    note(scope, "a.md", age=49)
+    note(scope, "b.md")
+    await found(scope, "hello there", shown=Shown())
+    await found(scope, "hello", shown=Shown())
+    assert meter.values("recall_candidates") == [0, 2]
+    assert meter.values("recall_chosen") == [0, 1]
+    assert meter.values("recall_age_days") == [2]
+    assert len(meter.values("recall_seconds")) == 2
+
+
+async def test_a_recall_whose_selector_failed_is_measured_as_such(scope: Scope) -> None:
+    meter = RecordingMeter()
+    note(scope, "a.md")
+    await Recall(Selector([SideCallFailed("no")]), Scanner(), QUICK, clock, meter=meter)(scope, "hi you", shown=Shown())
+    assert ("recall_chosen", {"source": "none"}, 0) in meter.observed

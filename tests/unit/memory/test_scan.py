@@ -1,11 +1,20 @@
 """Headers and the manifest."""
 
+import asyncio
+import errno
 import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from memory import scan as scanning
+from memory.disk import walk
+from memory.metadata import parse
 from memory.paths import Homes, ProjectRef, ensure
 from memory.scan import NoteHeader, Scanner, manifest, scan
 from memory.scope import Mode, Scope
@@ -19,6 +28,11 @@ def put(path: Path, text: str = "body", *, age: int = 0) -> Path:
     path.write_text(text)
     os.utime(path, (T0 - age, T0 - age))
     return path
+
+
+def later() -> int:
+    """A moment at which what a test has just written counts as settled."""
+    return time.time_ns() + 10**10
 
 
 def note(kind: str, description: str) -> str:
@@ -123,13 +137,124 @@ async def test_an_unchanged_directory_is_not_parsed_again(tmp_path: Path, monkey
     monkeypatch.setattr(scanning, "parse", spy)
     put(tmp_path / "a.md", "one")
     put(tmp_path / "b.md", "two")
-    scanner = Scanner()
+    scanner = Scanner(now_ns=later)
     first = await scanner.scan_directory(tmp_path)
     assert await scanner.scan_directory(tmp_path) == first
     assert sorted(parsed) == ["one", "two"]
     put(tmp_path / "a.md", "changed")
     await scanner.scan_directory(tmp_path)
     assert parsed[2:] == ["changed"]
+    (tmp_path / "b.md").unlink()
+    assert [header.name for header in await scanner.scan_directory(tmp_path)] == ["a.md"]
+    assert len(parsed) == 3
+
+
+async def test_a_change_that_kept_size_and_time_is_seen(tmp_path: Path) -> None:
+    scanner = Scanner(now_ns=later)
+    put(tmp_path / "a.md", note("user", "one"))
+    await scanner.scan_directory(tmp_path)
+    put(tmp_path / "a.md", note("user", "two"))
+    (header,) = await scanner.scan_directory(tmp_path)
+    assert header.description == "two"
+
+
+async def test_a_second_change_within_one_tick_of_the_file_system_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Coarse:
+        def __init__(self, entry: os.DirEntry[str]) -> None:
+            self.name, self._entry = entry.name, entry
+
+        def stat(self, *, follow_symlinks: bool) -> os.stat_result:
+            facts = self._entry.stat(follow_symlinks=follow_symlinks)
+            return os.stat_result(facts[:10], {"st_mtime_ns": T0, "st_ctime_ns": T0, "st_mtime": 0.0})
+
+    def coarse(top: Path, *, enter: Callable[[str], bool]) -> Iterator[tuple[int, str, Coarse]]:
+        return ((handle, folder, Coarse(entry)) for handle, folder, entry in walk(top, enter=enter))
+
+    monkeypatch.setattr(scanning, "walk", coarse)
+    scanner = Scanner(now_ns=lambda: T0 + 1)
+    for word in ("one", "two"):
+        (tmp_path / "a.md").write_text(note("user", word))
+        (header,) = await scanner.scan_directory(tmp_path)
+        assert header.description == word
+
+
+async def test_within_a_turn_the_directory_is_walked_once_and_the_next_turn_sees_what_is_new(
+    scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked: list[Path] = []
+
+    def spy(top: Path, *, enter: Callable[[str], bool]) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
+        walked.append(top)
+        return walk(top, enter=enter)
+
+    monkeypatch.setattr(scanning, "walk", spy)
+    scanner = Scanner()
+    began = time.monotonic()
+    await scanner.scan(scope)
+    put(scope.memory_dir / "a.md")
+    assert await scanner.scan(scope, since=began) == []
+    assert len(walked) == 1
+    assert [header.name for header in await scanner.scan(scope, since=time.monotonic())] == ["a.md"]
+    assert len(walked) == 2
+
+
+async def test_a_cancelled_scan_does_not_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stuck = threading.Event()
+
+    def hanging(top: Path, *, enter: Callable[[str], bool]) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
+        stuck.wait(10)
+        return walk(top, enter=enter)
+
+    monkeypatch.setattr(scanning, "walk", hanging)
+    began = time.monotonic()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await Scanner().scan_directory(tmp_path)
+    assert time.monotonic() - began < 5
+    stuck.set()
+
+
+async def test_memory_of_scans_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "_REMEMBERED_NOTES", 3)
+    scanner = Scanner()
+    for folder in ("a", "b", "c"):
+        put(tmp_path / folder / "1.md")
+        put(tmp_path / folder / "2.md")
+        assert len(await scanner.scan_directory(tmp_path / folder)) == 2
+    assert len(scanner._known) == 1
+
+
+async def test_files_that_are_no_notes_are_told_in_the_log_once(tmp_path: Path) -> None:
+    put(tmp_path / "a\nb.md")
+    put(tmp_path / "ok.md")
+    scanner = Scanner()
+    with structlog.testing.capture_logs() as logs:
+        await scanner.scan_directory(tmp_path)
+        await scanner.scan_directory(tmp_path)
+    assert [(line["event"], line["count"]) for line in logs] == [("memory.files_passed_over", 1)]
+
+
+def nest(folder: Path, levels: int) -> None:
+    """Make folders in one another, deeper than a path can name."""
+    handle = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=handle)
+        inner = os.open("d", os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(handle)
+
+
+async def test_a_thousand_nested_folders_hide_only_what_is_in_them(tmp_path: Path) -> None:
+    nest(tmp_path, 1000)
+    put(tmp_path / "d/d/deep.md")
+    put(tmp_path / "ok.md", age=1)
+    found = [header.name for header in await scan(tmp_path)]
+    # Whoever cleans up after the tests does not go that deep.
+    await asyncio.to_thread(subprocess.check_call, ["rm", "-rf", str(tmp_path)])
+    assert found == ["d/d/deep.md", "ok.md"]
 
 
 async def test_a_directory_that_can_not_be_listed_has_no_notes(tmp_path: Path) -> None:
@@ -144,3 +269,67 @@ async def test_a_name_that_would_break_a_line_is_left_out(tmp_path: Path) -> Non
 def test_a_time_that_no_calendar_has_is_shown_as_the_epoch(tmp_path: Path) -> None:
     header = NoteHeader(path=tmp_path, name="a.md", mtime=1e18, type=None, description="", team=False)
     assert manifest([header]) == "- a.md (1970-01-01T00:00:00.000Z)"
+
+
+async def test_a_file_that_vanishes_while_it_is_looked_at_is_no_note_and_hides_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vanishing(top: Path, *, enter: Callable[[str], bool]) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
+        for found in walk(top, enter=enter):
+            if found[2].name == "gone.md":
+                (tmp_path / "gone.md").unlink()
+            yield found
+
+    monkeypatch.setattr(scanning, "walk", vanishing)
+    put(tmp_path / "gone.md")
+    put(tmp_path / "stays.md")
+    assert [header.name for header in await scan(tmp_path)] == ["stays.md"]
+
+
+async def test_files_and_folders_that_can_not_be_opened_hide_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def refusing(name: str | Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if str(name) in ("closed", "closed.md"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(name, flags, mode, dir_fd=dir_fd)
+
+    for name in ("closed.md", "closed/in.md", "open/in.md", "open.md"):
+        put(tmp_path / name)
+    monkeypatch.setattr(os, "open", refusing)
+    assert sorted(header.name for header in await scan(tmp_path)) == ["open.md", "open/in.md"]
+
+
+async def test_a_slow_scan_does_not_put_older_headers_in_the_place_of_newer_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, go_on = threading.Event(), threading.Event()
+
+    def held(top: Path, *, enter: Callable[[str], bool]) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
+        if slow.is_set():
+            return walk(top, enter=enter)
+        found = list(walk(top, enter=enter))
+        slow.set()
+        go_on.wait(10)
+        return iter(found)
+
+    monkeypatch.setattr(scanning, "walk", held)
+    scanner = Scanner()
+    first = asyncio.create_task(scanner.scan_directory(tmp_path))
+    await asyncio.to_thread(slow.wait, 10)
+    put(tmp_path / "new.md")
+    began = time.monotonic()
+    assert len(await scanner.scan_directory(tmp_path)) == 1
+    go_on.set()
+    assert await first == []
+    assert len(await scanner.scan_directory(tmp_path, since=began)) == 1
+
+
+def test_frontmatter_made_to_be_slow_is_read_in_time() -> None:
+    blanks = " " * 60_000
+    for head in (f"a: x{blanks}x\nb: [", f"a:{blanks}[", f"a: x{blanks[:16_000]}x\n: [", "a: [" * 4000, "- " * 8000):
+        began = time.process_time()
+        parse(f"---\n{head}\n---\nbody")
+        assert time.process_time() - began < 1, head[:20]

@@ -5,16 +5,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
-from sqlalchemy.ext.asyncio import create_async_engine
 from starlette.applications import Starlette
 
-from memory.doubles import LocalLeases
+from gateway.db.engine import connect
+from memory.doubles import LocalLeases, RecordingMeter
 from memory.notes import Notes, content_hash
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
 from memory.team.client import TeamSync
+from memory.team.copy import Copy
+from memory.team.errors import SyncFailed
 from memory.team.local import judge
 from memory.team.server import Grant, TokenTable, routes
 from memory.team.state import LocalSyncStates
@@ -86,21 +89,23 @@ class Member:
         self.slept: list[float] = []
         self.wire = Wire(inner)
         self.states = LocalSyncStates()
+        self.meter = RecordingMeter()
         self.sync = self.restarted()
 
     def restarted(self, **settings: Any) -> TeamSync:
-        leases, chosen = LocalLeases(), MemorySettings(**settings)
+        self.leases, chosen = LocalLeases(), MemorySettings(**settings)
         return TeamSync(
             base_url="http://team/",
             token=self._token,
             http=httpx.AsyncClient(transport=self.wire),
-            notes=Notes(leases=leases, settings=chosen),
+            notes=Notes(leases=self.leases, settings=chosen),
             states=self.states,
-            leases=leases,
+            leases=self.leases,
             settings=chosen,
             clock=lambda: self.now,
             sleep=self._sleep,
             jitter=lambda: 1.0,
+            meter=self.meter,
         )
 
     async def _token(self) -> str:
@@ -119,14 +124,14 @@ class Member:
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[httpx.AsyncBaseTransport]:
-    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/team.db")
-    async with engine.begin() as connection:
+    database = connect(f"sqlite+aiosqlite:///{tmp_path}/team.db")
+    async with database.engine.begin() as connection:
         await connection.run_sync(metadata.create_all)
     limits = Limits(entries=6)
-    store = TeamStore(engine, clock=lambda: datetime(2026, 5, 1, tzinfo=UTC), limits=limits)
+    store = TeamStore(database, clock=lambda: datetime(2026, 5, 1, tzinfo=UTC), limits=limits)
     grants = TokenTable({"good": Grant(author="g", repos=frozenset({"a/b"}))})
     yield httpx.ASGITransport(Starlette(routes=routes(store, grants, limits)))
-    await engine.dispose()
+    await database.engine.dispose()
 
 
 @pytest.fixture
@@ -322,7 +327,8 @@ async def test_after_three_refusals_the_push_ends_and_the_disk_is_as_before(ann:
     assert report.failure.conflict
     assert ann.wire.methods().count("PUT") == 3
     assert ann.files() == {"a.md": "x"}
-    assert ann.sync.paused(ann.scope) is None
+    await ann.sync.push(ann.scope)
+    assert ann.wire.methods().count("PUT") == 6, "the next edit tries again"
 
 
 async def test_a_large_push_goes_in_bodies_within_the_limit_and_one_after_the_other(ann: Member) -> None:
@@ -386,7 +392,6 @@ async def test_after_a_permanent_failure_edits_send_nothing(ann: Member) -> None
     ann.write("a.md", "edited")
     await ann.sync.push(ann.scope)
     assert ann.wire.seen == []
-    assert ann.sync.paused(ann.scope) is not None
 
 
 @pytest.mark.parametrize("lifted_by", ["deletion", "restart", "token", "a day"])
@@ -456,3 +461,53 @@ def test_who_changed_what_decides_over_a_key() -> None:
     }
     for (local, server, base), verdict in cases.items():
         assert judge(local=local, server=server, base=base) == verdict, (local, server, base)
+
+
+async def test_an_exchange_is_measured_with_its_end_and_its_files(ann: Member) -> None:
+    ann.write("a.md", "text")
+    await ann.sync.sync(ann.scope)
+    ann.token = "bad"
+    ann.write("b.md", "text")
+    await ann.sync.push(ann.scope)
+    await ann.sync.push(ann.scope)
+    ends = [labels for what, labels, _ in ann.meter.observed if what == "team_sync_seconds"]
+    assert ends[:2] == [{"direction": "sync", "outcome": "ok"}, {"direction": "push", "outcome": "denied"}]
+    pushed = [number for what, labels, number in ann.meter.counted if labels == {"what": "pushed"}]
+    assert pushed == [1, 0, 0]
+    assert ann.meter.values("team_pushes_suppressed") == [1]
+
+
+@pytest.mark.parametrize(
+    ("failure", "outcome"),
+    [
+        (SyncFailed("x"), "no_answer"),
+        (SyncFailed("x", malformed=True), "malformed"),
+        (SyncFailed("x", status=413, maximum=2), "too_many"),
+        (SyncFailed("x", status=412), "conflict"),
+        (SyncFailed("x", status=429), "unavailable"),
+        (SyncFailed("x", status=503), "unavailable"),
+        (SyncFailed("x", status=400), "refused"),
+    ],
+)
+async def test_a_failed_exchange_ends_in_one_word(ann: Member, failure: SyncFailed, outcome: str) -> None:
+    async def fail(copy: Copy) -> None:
+        raise failure
+
+    await ann.sync._in_line(ann.scope, fail, direction="pull")
+    assert ann.meter.observed[-1][1] == {"direction": "pull", "outcome": outcome}
+
+
+async def test_the_pull_of_a_session_that_begins_is_bounded_and_fails_silently(ann: Member, bob: Member) -> None:
+    bob.write("a.md", "by Bob")
+    await sync(bob)
+    async with ann.leases.hold(f"team-sync:{ann.scope.memory_dir}", seconds=30, wait=0):
+        with anyio.fail_after(5):
+            await ann.sync.pull(ann.scope, within=0.05)
+    assert ann.wire.seen == []
+    ann.wire.scripted.append(answers("GET", 500, times=4))
+    await ann.sync.pull(ann.scope, within=5)
+    assert ann.files() == {}
+    await ann.sync.pull(ann.scope, within=5)
+    assert (ann.files(), ann.wire.methods()) == ({"a.md": "by Bob"}, ["GET"] * 5)
+    await ann.sync.pull(replace(ann.scope, team_dir=None), within=5)
+    assert len(ann.wire.seen) == 5

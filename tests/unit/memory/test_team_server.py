@@ -6,9 +6,10 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy import text
 from starlette.applications import Starlette
 
+from gateway.db.engine import Database, connect
 from memory.notes import content_hash
 from memory.team.errors import PreconditionFailed
 from memory.team.server import Grant, TokenTable, routes
@@ -20,17 +21,17 @@ LIMITS = Limits(entry_bytes=2_000, body_bytes=1_000, entries=4)
 
 
 @pytest.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
-    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/team.db")
-    async with engine.begin() as connection:
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    database = connect(f"sqlite+aiosqlite:///{tmp_path}/team.db")
+    async with database.engine.begin() as connection:
         await connection.run_sync(metadata.create_all)
-    yield engine
-    await engine.dispose()
+    yield database
+    await database.engine.dispose()
 
 
 @pytest.fixture
-def store(engine: AsyncEngine) -> TeamStore:
-    return TeamStore(engine, clock=lambda: NOW, limits=LIMITS)
+def store(database: Database) -> TeamStore:
+    return TeamStore(database, clock=lambda: NOW, limits=LIMITS)
 
 
 @pytest.fixture
@@ -162,7 +163,15 @@ async def test_a_body_of_another_form_is_refused(client: httpx.AsyncClient, body
     assert (await get(client)).status_code == 404
 
 
-async def test_of_many_writers_against_one_state_exactly_one_wins(store: TeamStore) -> None:
+async def test_reading_waits_for_no_writer(database: Database, store: TeamStore) -> None:
+    await store.put("a/b", {"a": "0"}, deleted=(), author="x", if_match=None)
+    with anyio.fail_after(5):
+        async with database.write():
+            assert await store.state("a/b") is not None
+            assert await store.content("a/b") is not None
+
+
+async def test_of_many_writers_against_one_state_exactly_one_wins(database: Database, store: TeamStore) -> None:
     state = await store.put("a/b", {"a": "0"}, deleted=(), author="x", if_match=None)
     won: list[str] = []
 
@@ -180,4 +189,5 @@ async def test_of_many_writers_against_one_state_exactly_one_wins(store: TeamSto
     content = await store.content("a/b")
     assert content is not None
     assert content.texts == {"a": won[0]}
-    assert [entry.author for entry in await store.authors("a/b")] == won
+    async with database.read() as session:
+        assert (await session.scalars(text("SELECT author FROM team_entries"))).all() == won

@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from gateway.db.engine import Database, connect
 from memory.scope import Mode, Scope
 from scheduler.runs import Runs, metadata
 
@@ -25,17 +25,17 @@ def now() -> Now:
 
 
 @pytest.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[AsyncEngine]:
-    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/runs.db")
-    async with engine.begin() as connection:
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    database = connect(f"sqlite+aiosqlite:///{tmp_path}/runs.db")
+    async with database.engine.begin() as connection:
         await connection.run_sync(metadata.create_all)
-    yield engine
-    await engine.dispose()
+    yield database
+    await database.engine.dispose()
 
 
 @pytest.fixture
-def replica(engine: AsyncEngine, now: Now) -> Callable[[str], Runs]:
-    return lambda holder: Runs(engine, clock=now, holder=holder)
+def replica(database: Database, now: Now) -> Callable[[str], Runs]:
+    return lambda holder: Runs(database, clock=now, holder=holder)
 
 
 @pytest.fixture

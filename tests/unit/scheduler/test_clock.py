@@ -4,8 +4,8 @@ from typing import Any
 
 import anyio
 import pytest
-from sqlalchemy.ext.asyncio import AsyncEngine
 
+from gateway.db.engine import Database
 from scheduler.clock import SchedulerClock
 from scheduler.errors import UnknownJob
 from scheduler.jobs import Due, Every, Firing, Job, JobContext, Policy
@@ -137,6 +137,24 @@ async def test_missed_slots_are_recorded_and_a_late_run_says_so(runs: Runs, now:
     assert details == {"day 1": ran.detail, "day 2": "missed: its time was 2 d 0:00 h ago"}
 
 
+async def test_a_failed_slot_rests_for_its_jobs_pause_and_stays_visible(runs: Runs, now: Any) -> None:
+    tries = 0
+
+    async def fail(context: JobContext) -> str:
+        nonlocal tries
+        tries += 1
+        raise ValueError("refused")
+
+    day = timedelta(days=1)
+    daily = job(fail, trigger=Every(period=day), grace=day, pause=timedelta(hours=1))
+    clock = SchedulerClock([daily], runs=runs, settings=SETTINGS, clock=now)
+    for _ in range(6 * 11):
+        await clock.fire("work")
+        now.moment += timedelta(minutes=10)
+    [record] = await runs.recent()
+    assert (tries, record.outcome, record.detail) == (SETTINGS.attempts, Outcome.FAILED, "ValueError: refused")
+
+
 async def test_a_job_that_takes_too_long_is_stopped_and_recorded(runs: Runs, now: Any) -> None:
     async def forever(context: JobContext) -> str:
         await anyio.sleep_forever()
@@ -148,7 +166,7 @@ async def test_a_job_that_takes_too_long_is_stopped_and_recorded(runs: Runs, now
 
 
 async def test_a_job_that_lost_its_lease_is_stopped_and_records_nothing(
-    replica: Callable[[str], Runs], engine: AsyncEngine
+    replica: Callable[[str], Runs], database: Database
 ) -> None:
     started, stopped = anyio.Event(), anyio.Event()
 
@@ -161,7 +179,7 @@ async def test_a_job_that_lost_its_lease_is_stopped_and_records_nothing(
         return ""
 
     clock = SchedulerClock([job(work)], runs=replica("r1"), settings=SETTINGS, clock=real)
-    thief = Runs(engine, clock=lambda: real() + timedelta(days=1), holder="thief")
+    thief = Runs(database, clock=lambda: real() + timedelta(days=1), holder="thief")
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             group.start_soon(clock.fire, "work")

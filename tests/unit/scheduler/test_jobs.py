@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -19,7 +20,7 @@ from scheduler.jobs import (
 )
 from scheduler.runs import Outcome, Runs
 from scheduler.settings import SchedulerSettings
-from scheduler.slots import Cron, local_moment
+from scheduler.slots import local_moment
 
 NOON = datetime(2026, 5, 1, 12, 3, tzinfo=UTC)
 
@@ -36,14 +37,20 @@ async def nothing(context: JobContext) -> str:
     return context.due.slot
 
 
-def table(runs: Runs, *scopes: Scope, awake: Sequence[str] = (), chores: Sequence[Chore] = ()) -> dict[str, Job]:
-    async def is_due(scope: Scope) -> bool:
-        return scope.principal in awake
+def table(
+    runs: Runs,
+    *scopes: Scope,
+    awake: Sequence[str] = (),
+    chores: Sequence[Chore] = (),
+    dreamed: datetime = NOON - timedelta(days=2),
+) -> dict[str, Job]:
+    async def due_since(scope: Scope) -> datetime | None:
+        return dreamed if scope.principal in awake else None
 
     work = MemoryWork(
         close_day=nothing,
         distil=nothing,
-        dream_is_due=is_due,
+        dream_due_since=due_since,
         dream=nothing,
         sync_team=nothing,
         sync_every=timedelta(minutes=15),
@@ -63,26 +70,6 @@ def test_the_slots_of_an_interval_are_the_same_wherever_and_whenever_a_replica_s
     slots = {every.latest(NOON + timedelta(minutes=minutes)).slot for minutes in (0, 3, 6)}
     assert slots == {"2026-05-01T12:00:00+00:00"}
     assert every.apscheduler().get_next_fire_time(None, NOON) == datetime(2026, 5, 1, 12, 10, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("moment", "latest"),
-    [
-        ("2026-05-01T12:00:00+00:00", "2026-05-01T02:30:00+00:00"),
-        ("2026-03-29T12:00:00+00:00", "2026-03-29T01:30:00+00:00"),
-        ("2026-01-02T03:29:59+00:00", "2026-01-01T03:30:00+00:00"),
-    ],
-)
-def test_a_crontab_names_its_last_local_time(moment: str, latest: str) -> None:
-    found = Cron(expression="30 4 * * *", timezone="Europe/Berlin").latest(datetime.fromisoformat(moment))
-    if moment.startswith("2026-03-29"):  # summer time since 01:00 UTC: 04:30 is 02:30 UTC
-        latest = "2026-03-29T02:30:00+00:00"
-    assert found is not None
-    assert found.slot == latest
-
-
-def test_a_crontab_that_has_not_come_for_a_month_names_nothing() -> None:
-    assert Cron(expression="0 0 29 2 *", timezone="UTC").latest(NOON) is None
 
 
 @pytest.mark.parametrize(
@@ -108,7 +95,6 @@ def job_with(policy: Policy) -> Job:
 @pytest.mark.parametrize(
     ("policy", "run", "missed"),
     [
-        (Policy.SKIP, ["3"], ["1", "2"]),
         (Policy.ONCE, ["3"], ["1", "2"]),
         (Policy.CATCH_UP, ["1", "2", "3"], []),
     ],
@@ -119,9 +105,8 @@ def test_slots_that_are_late_go_by_their_jobs_policy(policy: Policy, run: list[s
     assert [[due.slot for due in part] for part in planned] == [run, missed]
 
 
-def test_a_lone_late_slot_is_skipped_or_run_once_by_policy() -> None:
+def test_a_lone_late_slot_is_run_once() -> None:
     due = Due(slot="1", at=NOON - timedelta(hours=5))
-    assert plan(job_with(Policy.SKIP), [due], now=NOON) == ([], [due])
     assert plan(job_with(Policy.ONCE), [due], now=NOON) == ([due], [])
 
 
@@ -176,6 +161,22 @@ async def test_only_scopes_with_open_gates_dream_unless_it_is_by_hand(
     assert [due.scope for due in await job.due(Firing(now=NOON, by_hand=True))] == scopes[:2]
 
 
+async def test_a_dream_keeps_its_slot_all_its_local_day_until_one_has_ended_well(
+    runs: Runs, make_scope: Callable[..., Scope]
+) -> None:
+    scope = make_scope("ann", timezone="America/New_York")
+
+    async def slot(moment: datetime, dreamed: datetime = NOON - timedelta(days=2)) -> str:
+        [due] = await table(runs, scope, awake=["ann"], dreamed=dreamed)["dream"].due(Firing(now=moment))
+        assert moment - due.at < timedelta(minutes=10), "it is never late"
+        return due.slot
+
+    first = await slot(NOON)
+    assert await slot(datetime(2026, 5, 2, 3, 59, tzinfo=UTC)) == first
+    assert await slot(datetime(2026, 5, 2, 4, tzinfo=UTC)) != first
+    assert await slot(NOON, NOON - timedelta(hours=1)) != first
+
+
 async def test_only_scopes_with_a_team_are_synced(runs: Runs, make_scope: Callable[..., Scope]) -> None:
     member = make_scope("ann", repo="a/b")
     job = table(runs, member, make_scope("bob"))["team-sync"]
@@ -183,10 +184,15 @@ async def test_only_scopes_with_a_team_are_synced(runs: Runs, make_scope: Callab
 
 
 async def test_the_keys_of_scopes_never_meet(make_scope: Callable[..., Scope]) -> None:
-    names: list[Any] = ["a", "a/b", "a b", "a%2Fb", "telegram:1"]
+    names = ["a", "a/b", "a b", "a%20b", "a in tea", "telegram:1"]
     keys = {Due(slot="", at=NOON, scope=make_scope(name)).scope_key for name in names}
     assert len(keys) == len(names)
-    assert "telegram:1/tea" in keys
+
+
+def test_the_key_of_a_scope_can_be_read(make_scope: Callable[..., Scope]) -> None:
+    scope = make_scope("chat:slack:T1/C1")
+    assert Due(slot="", at=NOON, scope=scope).scope_key == "chat:slack:T1/C1 in tea"
+    assert Due(slot="", at=NOON, scope=replace(scope, project="")).scope_key == "chat:slack:T1/C1"
 
 
 async def test_the_gateways_chores_stand_in_the_table(runs: Runs) -> None:
@@ -200,9 +206,4 @@ async def test_old_runs_are_forgotten_by_a_job_of_their_own(runs: Runs, now: Any
     now.moment += timedelta(days=91)
     job = table(runs)["forget-runs"]
     [due] = await job.due(Firing(now=now()))
-    assert await job.run(JobContext(due=due, firing=Firing(now=now()))) == "1 old runs forgotten"
-
-
-def test_an_unknown_zone_is_refused_with_an_example() -> None:
-    with pytest.raises(ValueError, match="Europe/Berlin"):
-        SchedulerSettings(timezone="Mars/Base")
+    assert await job.run(JobContext(due=due, firing=Firing(now=now()))) == "1 old run forgotten"

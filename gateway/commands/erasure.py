@@ -1,0 +1,192 @@
+"""/forget and /ignore: what leaves memory for good, and where memory is left aside."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+
+from anyio import to_thread
+
+from adapters.base import Account
+from gateway.commands.table import Asked, Handler, Reply
+from gateway.erasures import Erasures
+from gateway.provenance import Provenance
+from gateway.scopes import Scopes
+from gateway.settings import Settings
+from memory.erasure import Gone, Item, erase, facts_of, find, gone, holding, read_files
+from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
+from memory.extract import Scans, writable
+from memory.notes import Notes
+from memory.paths import TEAM
+from memory.ports import Leases
+from memory.scope import Scope
+
+_LEASE_SECONDS = 30.0
+_WAIT_SECONDS = 20.0  # for an extraction that is under way: it has read what is to be forgotten
+_SHOWN = 120
+OFF = "Memory is switched off here."
+_USAGE = (
+    "Say what to forget: `/forget NAME` with the name of a note, or `/forget WORDS`. "
+    "I show what fits before anything goes."
+)
+_NOT_YOURS = "Only who said it, or an owner of this bot, may have it forgotten here: "
+_BUSY = "I am just saving what was said. Please write it again in a minute; nothing is forgotten yet."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasureCommands:
+    """The handlers and what they work on, all of it within the asker's scope."""
+
+    settings: Settings
+    scopes: Scopes
+    erasures: Erasures
+    provenance: Provenance
+    notes: Notes
+    scanner: Scans
+    leases: Leases
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The handlers by name."""
+        return {"forget": self.forget, "ignore": self.ignore}
+
+    async def ignore(self, asked: Asked) -> Reply:
+        """Switch memory off for this conversation, or on again; either way it begins anew."""
+        here = str(asked.claim.inbound.address)
+        ignoring = await self.scopes.ignoring(asked.claim.inbound.address, asked.scope.principal)
+        match asked.arguments.lower():
+            case "on":
+                await self.erasures.ignore(asked.scope, here)
+                text = (
+                    "I leave memory aside in this conversation, and keep nothing of it, until you write `/ignore off`."
+                )
+            case "off":
+                await self.erasures.heed(asked.scope, here)
+                text = "I use memory again. What was said meanwhile I have not kept."
+            case _:
+                state = (
+                    "I leave memory aside in this conversation." if ignoring else "I use memory in this conversation."
+                )
+                text = f"{state} `/ignore on` leaves it aside, `/ignore off` uses it again."
+        return Reply(text=text)
+
+    async def forget(self, asked: Asked) -> Reply:
+        """List what fits, or forget what was listed and is confirmed."""
+        if not asked.scope.enabled:
+            return Reply(text=OFF)
+        words = asked.arguments.replace("`", "").strip()
+        if not words:
+            return Reply(text=_USAGE)
+        files = await self._files(asked.scope)
+        if _numbers(words) is not None:
+            return await self._confirmed(asked, files, words)
+        sure = _named(files, words.rpartition(" ")[0]) if words.lower().endswith(" yes") else None
+        if sure is not None:
+            return await self._forget(asked, files, [Item(note=sure)])
+        return await self._search(asked, files, words)
+
+    async def _search(self, asked: Asked, files: Mapping[str, str], words: str) -> Reply:
+        note = _named(files, words)
+        if note is not None:
+            return await self._ask(asked, [Item(note=note, text=_first(files[note]))], f"`/forget {note} yes`")
+        found = await to_thread.run_sync(find, files, words)
+        if not found:
+            return Reply(text="I find nothing in memory that fits. `/memory` lists the notes.")
+        return await self._ask(asked, found, "`/forget 1` (or several numbers, or `/forget all`)")
+
+    async def _ask(self, asked: Asked, items: Sequence[Item], how: str) -> Reply:
+        kept = [
+            {"note": item.note, "hash": item.hash} for item in items
+        ]  # hashes: the words must not outlive the notes
+        inbound = asked.claim.inbound
+        await self.erasures.offer(asked.scope, str(inbound.address), inbound.account, kept)
+        lines = [f"{number}. {_shown(item)}" for number, item in enumerate(items, 1)]
+        return Reply(
+            text="\n".join(lines) + f"\n\nTo have it forgotten for good, write {how} within ten minutes. "
+            "This conversation then begins anew."
+        )
+
+    async def _confirmed(self, asked: Asked, files: Mapping[str, str], words: str) -> Reply:
+        inbound = asked.claim.inbound
+        offered = await self.erasures.offered(asked.scope, str(inbound.address), inbound.account)
+        if not offered:
+            return Reply(text=f"Nothing is listed for you any more. {_USAGE}")
+        numbers = _numbers(words) or range(1, len(offered) + 1)
+        if not all(1 <= number <= len(offered) for number in numbers):
+            return Reply(text=f"The list goes from 1 to {len(offered)}.")
+        return await self._forget(asked, files, [Item(**offered[number - 1]) for number in dict.fromkeys(numbers)])
+
+    async def _forget(self, asked: Asked, files: Mapping[str, str], items: Sequence[Item]) -> Reply:
+        scope, account = asked.scope, asked.claim.inbound.account
+        known = [(item, what) for item in items if (what := gone(files, [item])).texts or what.notes]
+        if not known:
+            return Reply(text="That is forgotten already.")
+        refused = [why for item, what in known if (why := await self._refusal(scope, account, files, item, what))]
+        if refused:
+            return Reply(text="\n".join(dict.fromkeys(refused)))
+        try:
+            async with AsyncExitStack() as stack:
+                lease = f"extract:{scope.memory_dir}"
+                await stack.enter_async_context(self.leases.hold(lease, seconds=_LEASE_SECONDS, wait=_WAIT_SECONDS))
+                with suppress(LeaseLost):  # a dream that runs sees by itself that something was forgotten, and ends
+                    dream = self.leases.hold(f"dream:{scope.memory_dir}", seconds=_LEASE_SECONDS, wait=0.0)
+                    await stack.enter_async_context(dream)
+                return await self._erase(scope, [item for item, _ in known])
+        except (LeaseLost, Conflict):
+            return Reply(text=_BUSY)
+        except (PathRefused, WriteRefused) as error:
+            return Reply(text=f"I can't take it out of its note: {error}.")
+
+    async def _erase(self, scope: Scope, items: Sequence[Item]) -> Reply:
+        """Record it first, so that nothing rebuilds what is being taken out."""
+        files = await self._files(scope)  # anew: what was being saved is saved now
+        what = gone(files, items)
+        held = holding(files, what)
+        sources = await self.provenance.sources(scope, what.hashes)
+        said_in = {each.message_id for found in sources.values() for each in found if each.message_id is not None}
+        messages = await self.erasures.messages_telling(scope, what.tells, said_in)
+        await self.erasures.erase(scope, messages=messages, hashes=what.hashes)
+        await erase(scope, what, held, messages=messages, notes=self.notes, leases=self.leases)
+        count = len(what.texts)
+        return Reply(text=f"Forgotten: {count} {'fact' if count == 1 else 'facts'}. This conversation begins anew.")
+
+    async def _refusal(self, scope: Scope, account: Account, files: Mapping[str, str], item: Item, what: Gone) -> str:
+        """Return why this person may not have this forgotten here, "" if they may."""
+        shared_notes = [note for note in holding(files, what) if note.startswith(f"{TEAM}/")]
+        if shared_notes and scope.team_dir not in writable(scope, self.settings.memory):
+            return "Team memory can't be changed from here; say it in a chat of the team."
+        if not scope.shared or account in self.settings.access.owners:
+            return ""
+        sources = await self.provenance.sources(scope, what.hashes)
+        said = [each.account for fact in what.hashes for each in sources.get(fact, ())]
+        theirs = what.hashes <= set(sources) and set(said) == {str(account)}
+        return "" if theirs else f"{_NOT_YOURS}`{item.note}`"
+
+    async def _files(self, scope: Scope) -> dict[str, str]:
+        headers = await self.scanner.scan(scope)
+        return await to_thread.run_sync(partial(read_files, scope, headers))
+
+
+def _numbers(words: str) -> list[int] | None:
+    """Return the numbers that are meant, none for all of them; None if it is no confirmation."""
+    if words.lower() == "all":
+        return []
+    parts = words.replace(",", " ").split()
+    return (
+        [int(part) for part in parts]
+        if all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts)
+        else None
+    )
+
+
+def _named(files: Mapping[str, str], words: str) -> str | None:
+    return next((name for name in (words, f"{words}.md") if name in files), None)
+
+
+def _first(text: str) -> str:
+    return next(iter(facts_of(text)), "")
+
+
+def _shown(item: Item) -> str:
+    text = item.text if len(item.text) <= _SHOWN else f"{item.text[: _SHOWN - 1]}…"
+    return f"{text} (in `{item.note}`)" if item.hash else f"`{item.note}`, the whole note: {text}"

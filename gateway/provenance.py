@@ -1,0 +1,211 @@
+"""Who said each fact of the notes, and which notes shaped an answer. Implements `memory.provenance.Ledger`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from adapters.base import Account
+from gateway.db.engine import Database
+from gateway.db.models import ErasureRow, FactRow, InboxRow, MessageRow, SessionRow, ShownRow
+from memory.provenance import Moved, Placed, Source, Spoken, Witness, origin, sole_speaker, source
+from memory.scope import Scope
+
+_LATEST = 20  # "remember that" may mean what was said a while ago in the conversation, hardly more than this
+_AT_ONCE = 500  # a database takes only so many parameters in one statement
+_PERSON = "person:"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shaping:
+    """What of memory stood before the model when it gave an answer, by the notes' names.
+
+    `read` are the paths that it opened itself, as it wrote them.
+    """
+
+    recalled: tuple[str, ...]
+    read: tuple[str, ...]
+    earlier: tuple[str, ...]
+    """Recalled for an earlier message of the same session, and still in it."""
+
+
+class Provenance:
+    """The record of sources. A fact that was written by hand has none."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def heard(self, session_id: int, *, principal: str, upto: int) -> list[Spoken]:
+        """Return what humans said in a session and extraction has not looked at yet, oldest first."""
+        new = (MessageRow.id > SessionRow.extracted_to, MessageRow.id <= upto)
+        async with self._database.read() as session:
+            return await _spoken(session, principal, MessageRow.session_id == session_id, *new)
+
+    async def record_turn(self, session: AsyncSession, session_id: int, scope: Scope, witness: Witness) -> None:
+        """Record what a turn itself has written, inside the transaction that has stored the turn's messages."""
+        if witness.added or witness.gone:
+            here = MessageRow.session_id == session_id
+            heard = await _spoken(session, scope.principal, here, latest=_LATEST)
+            await _record(session, scope, witness, heard)
+
+    async def record(self, scope: Scope, witness: Witness, heard: Sequence[Spoken]) -> None:
+        """Record what an extraction run has written."""
+        if witness.added or witness.gone:
+            async with self._database.write() as session:
+                await _record(session, scope, witness, heard)
+
+    async def sources(self, scope: Scope, hashes: Iterable[str]) -> dict[str, tuple[Source, ...]]:
+        """Return who said these facts, by hash; one that stands in several notes may have several sources."""
+        found: dict[str, tuple[Source, ...]] = {}
+        async with self._database.read() as session:
+            for row in await _rows(session, scope, hashes):
+                found[row.fact_hash] = (*found.get(row.fact_hash, ()), _source(row))
+        return found
+
+    async def carry(self, scope: Scope, moves: Sequence[Moved]) -> None:
+        """Give each new fact the source of the old one, where none is recorded for it yet."""
+        if not moves:
+            return
+        async with self._database.write() as session:
+            rows = await _rows(session, scope, {fact.hash for move in moves for fact in (move.old, move.new)})
+            known = {(row.note, row.fact_hash): row for row in rows}
+            for move in moves:
+                old = known.get((move.old.note, move.old.hash))
+                if old is not None and (move.new.note, move.new.hash) not in known:
+                    row = _row(scope, move.new, _source(old))
+                    known[row.note, row.fact_hash] = row
+                    session.add(row)
+
+    async def logged(self, scope: Scope, lines: Mapping[int, Placed]) -> None:
+        """Give each line of a log, by the message that it repeats, that message as its source."""
+        async with self._database.write() as session:
+            known = {(row.note, row.fact_hash) for row in await _rows(session, scope, (f.hash for f in lines.values()))}
+            for spoken in await _spoken(session, scope.principal, MessageRow.id.in_(lines)):
+                line = lines[spoken.message_id]
+                if (line.note, line.hash) not in known:
+                    known.add((line.note, line.hash))
+                    session.add(_row(scope, line, source(spoken)))
+
+    async def erased_since(self, scope: Scope, moment: datetime) -> bool:
+        """Return whether anything of this scope was forgotten at or after `moment`."""
+        since = select(ErasureRow.id).where(*_of(ErasureRow, scope), ErasureRow.at >= moment.timestamp()).limit(1)
+        async with self._database.read() as session:
+            return await session.scalar(since) is not None
+
+    async def shaping(self, scope: Scope, conversation: str) -> Shaping | None:
+        """Return what shaped the last answer in a conversation; None if there is none, or it was forgotten."""
+        erased = select(ErasureRow.message_id).where(*_of(ErasureRow, scope), ErasureRow.message_id.is_not(None))
+        answers = (
+            select(MessageRow)
+            .join(SessionRow, SessionRow.id == MessageRow.session_id)
+            .where(*_of(SessionRow, scope), SessionRow.conversation == conversation)
+            .where(MessageRow.role == "assistant", MessageRow.said != "", MessageRow.id.not_in(erased))
+            .order_by(MessageRow.id.desc())
+        )
+        async with self._database.read() as session:
+            last = await session.scalar(answers.limit(1))
+            if last is None:
+                return None
+            turn = (MessageRow.session_id == last.session_id, MessageRow.inbox_id == last.inbox_id)
+            lines = (await session.scalars(select(MessageRow).where(*turn).order_by(MessageRow.id))).all()
+            shown = select(ShownRow).where(ShownRow.session_id == last.session_id).order_by(ShownRow.name)
+            notes = (await session.scalars(shown)).all()
+        first = lines[0].id
+        return Shaping(
+            recalled=tuple(note.name for note in notes if note.message_id == first),
+            read=tuple(dict.fromkeys(path for line in lines for path in _read(line.content))),
+            earlier=tuple(note.name for note in notes if note.message_id < first),
+        )
+
+
+async def _spoken(
+    session: AsyncSession, principal: str, *where: ColumnElement[bool], latest: int | None = None
+) -> list[Spoken]:
+    said = (
+        select(MessageRow, InboxRow.payload)
+        .join(SessionRow, SessionRow.id == MessageRow.session_id)
+        .outerjoin(InboxRow, InboxRow.id == MessageRow.inbox_id)
+        .where(MessageRow.principal == principal, MessageRow.role == "user", MessageRow.said != "", *where)
+        .order_by(MessageRow.id.desc())
+        .limit(latest)
+    )
+    return [
+        Spoken(
+            message_id=row.id,
+            account=_account(payload, principal),
+            speaker=row.speaker,
+            text=row.said,
+            at=datetime.fromtimestamp(row.at, UTC),
+        )
+        for row, payload in reversed((await session.execute(said)).all())
+    ]
+
+
+async def _record(session: AsyncSession, scope: Scope, witness: Witness, heard: Sequence[Spoken]) -> None:
+    gone = witness.gone
+    rows = await _rows(session, scope, {fact.hash for fact in (*gone, *witness.added)})
+    known = {(row.note, row.fact_hash): row for row in rows}
+    new = {(fact.note, fact.hash): fact for fact in witness.added}
+    found = {key: _found(fact, gone, heard, known) for key, fact in new.items()}
+    stale = [known[key].id for key in (*new, *((fact.note, fact.hash) for fact in gone)) if key in known]
+    await session.execute(delete(FactRow).where(*_of(FactRow, scope), FactRow.id.in_(stale)))
+    session.add_all(_row(scope, new[key], who) for key, who in found.items() if who is not None)
+
+
+def _found(
+    fact: Placed, gone: Sequence[Placed], heard: Sequence[Spoken], known: dict[tuple[str, str], FactRow]
+) -> Source | None:
+    stems_from = origin(fact.fact, gone=gone, heard=heard)
+    match stems_from:
+        case Spoken():
+            return source(stems_from)
+        case Placed():
+            row = known.get((stems_from.note, stems_from.hash))
+            return _source(row) if row is not None else None
+    return sole_speaker(heard)
+
+
+async def _rows(session: AsyncSession, scope: Scope, hashes: Iterable[str]) -> list[FactRow]:
+    wanted = sorted(set(hashes))
+    found: list[FactRow] = []
+    for start in range(0, len(wanted), _AT_ONCE):
+        some = wanted[start : start + _AT_ONCE]
+        rows = select(FactRow).where(*_of(FactRow, scope), FactRow.fact_hash.in_(some)).order_by(FactRow.id)
+        found += (await session.scalars(rows)).all()
+    return found
+
+
+def _row(scope: Scope, fact: Placed, who: Source) -> FactRow:
+    return FactRow(
+        principal=scope.principal,
+        project=scope.project,
+        note=fact.note,
+        fact_hash=fact.hash,
+        account=who.account,
+        speaker=who.speaker,
+        message_id=who.message_id,
+        said_at=who.at.timestamp(),
+    )
+
+
+def _source(row: FactRow) -> Source:
+    at = datetime.fromtimestamp(row.said_at, UTC)
+    return Source(account=row.account, speaker=row.speaker, message_id=row.message_id, at=at)
+
+
+def _of(table: type[FactRow | ErasureRow | SessionRow], scope: Scope) -> tuple[ColumnElement[bool], ...]:
+    return table.principal == scope.principal, table.project == scope.project
+
+
+def _account(payload: dict[str, Any] | None, principal: str) -> str:
+    if payload is not None:
+        return str(Account(**payload["account"]))
+    return principal.removeprefix(_PERSON) if principal.startswith(_PERSON) else ""
+
+
+def _read(content: Sequence[dict[str, Any]]) -> list[str]:
+    calls = (block for block in content if block.get("type") == "tool_use" and block.get("name") == "read")
+    return [str(call["input"].get("file_path", "")) for call in calls]

@@ -1,0 +1,341 @@
+"""Who said each fact: from which human sentence a new one stems, and where an old one went in a rewrite.
+
+A fact is a list item or a paragraph (`memory.facts`). It is known by the hash of its words, so that case, signs, the
+time before it and the date behind it make no other fact of it.
+"""
+
+import hashlib
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import regex
+from anyio import to_thread
+
+from memory import snapshot as snapshots
+from memory.errors import WriteRefused
+from memory.facts import facts
+from memory.index import INDEX
+from memory.paths import TEAM
+from memory.rank import terms
+from memory.scan import LOGS
+from memory.scope import Scope
+
+T = TypeVar("T")
+
+SUPPORTED = 0.4
+"""How much of a fact's words one human sentence must hold to be its source.
+
+One word in three is chance, two in five are not. Low, as notes are in other words than what was said.
+"""
+
+CARRIED = 0.6
+"""How much of a fact's words an older fact must hold to be the same one reworded; the share by which `memory.facts`
+counts what survives."""
+
+_STEM = 4
+"""Letters of a word that count: inflection stands behind them, and they tell the words of a few sentences apart."""
+
+_MOST = 0.5
+_PART = 0.8
+_PART_STEMS = 3  # fewer words may be a name alone
+_CLOCK = regex.compile(r"\A\d{1,2}:\d{2}\s+")
+_DATE = regex.compile(r"[,\s]*\d{4}-\d{2}-\d{2}(?=\)[.。]?\s*\Z)")
+_STAMP = regex.compile(r"\s*\([^()]*\d{4}-\d{2}-\d{2}\)[.。]?\s*\Z")
+_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spoken:
+    """A sentence of a human that a fact may stem from."""
+
+    message_id: int
+    account: str
+    """As `telegram:42`; the speaker's name is data only."""
+    speaker: str
+    text: str
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """Who said a fact, and when; `message_id` is None where only the speaker is known."""
+
+    account: str
+    speaker: str
+    message_id: int | None
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placed:
+    """A fact and the note it stands in, named relative to the memory directory."""
+
+    note: str
+    fact: str
+
+    @property
+    def hash(self) -> str:
+        """The fact's hash."""
+        return fact_hash(self.fact)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moved:
+    """A fact that took the place of another one, or of itself in another note."""
+
+    old: Placed
+    new: Placed
+
+
+class Ledger(Protocol):
+    """The host's record of who said what and what was forgotten, as the works of the night need it."""
+
+    async def carry(self, scope: Scope, moves: Sequence[Moved]) -> None:
+        """Give each new fact the source of the old one, where none is recorded for it yet."""
+
+    async def erased_since(self, scope: Scope, moment: datetime) -> bool:
+        """Return whether anything of this scope was forgotten at or after `moment`."""
+
+    async def logged(self, scope: Scope, lines: Mapping[int, Placed]) -> None:
+        """Give each line of a log, by the message that it repeats, that message as its source."""
+
+
+class NoLedger:
+    """A ledger for a memory of which no record is kept."""
+
+    async def carry(self, scope: Scope, moves: Sequence[Moved]) -> None:
+        """Keep nothing."""
+
+    async def erased_since(self, scope: Scope, moment: datetime) -> bool:
+        """Know of nothing."""
+        return False
+
+    async def logged(self, scope: Scope, lines: Mapping[int, Placed]) -> None:
+        """Keep nothing."""
+
+
+def normal(fact: str) -> str:
+    """Return a fact's words in one form; who is named in it counts, when it was said or written down does not."""
+    text = _DATE.sub("", _CLOCK.sub("", unicodedata.normalize("NFKC", fact)))
+    return " ".join(_WORD.findall(text.casefold()))
+
+
+def fact_hash(fact: str) -> str:
+    """Return the hash by which a fact is known: SHA-256 of its words, in hex."""
+    return hashlib.sha256(normal(fact).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Wording:
+    """Compares texts by their words; a word counts the more, the fewer of the given texts have it."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        known = [stems(text) for text in texts]
+        self._total = len(known)
+        self._having = Counter(stem for each in known for stem in each)
+
+    def share(self, text: str, within: str) -> float:
+        """Return how much of the words of `text` stand in `within`, from 0 to 1."""
+        return self._share(stems(text), stems(within))
+
+    def share_of_new(self, text: str, within: str, *, besides: str) -> float:
+        """Return how much of what `text` has and `besides` lacks stands in `within`; 0 if there is nothing new."""
+        return self._share(stems(text) - stems(besides), stems(within))
+
+    def share_of_known(self, text: str, within: str) -> float:
+        """Return `share` of those words only that any of the texts has."""
+        return self._share(frozenset(stem for stem in stems(text) if stem in self._having), stems(within))
+
+    def tells(self, text: str, fact: str) -> bool:
+        """Return whether a text says most of a fact, or a part of it and hardly anything else."""
+        part = len(stems(text)) >= _PART_STEMS and self.share(text, fact) >= _PART
+        return part or self.share(_unstamped(fact), text) >= CARRIED
+
+    def _share(self, words: Collection[str], within: Collection[str]) -> float:
+        total = sum(map(self._weight, words))
+        return sum(self._weight(stem) for stem in words if stem in within) / total if total else 0.0
+
+    def _weight(self, stem: str) -> float:
+        return math.log(1 + (self._total + 1) / (self._having[stem] or 1))
+
+
+def origin(fact: str, *, gone: Sequence[Placed], heard: Sequence[Spoken]) -> Placed | Spoken | None:
+    """Return what a fact stems from: the same one that stood elsewhere, a human sentence, or an older wording.
+
+    Where both an older fact and a sentence are like it, the sentence counts if it holds most of what is new: then it
+    corrects that fact; else the run has only reworded it.
+    """
+    same = fact_hash(fact)
+    for old in gone:
+        if old.hash == same:
+            return old
+    wording = Wording([fact, *(old.fact for old in gone), *(spoken.text for spoken in heard)])
+    words = _unstamped(fact)
+    said = _best(heard, [wording.share(words, spoken.text) for spoken in heard], at_least=SUPPORTED)
+    older = _best(gone, [wording.share(words, _unstamped(old.fact)) for old in gone], at_least=CARRIED)
+    if older is None or said is None:
+        return older or said
+    new = wording.share_of_new(words, said.text, besides=_unstamped(older.fact))
+    return said if new >= _MOST else older
+
+
+def _best(among: Sequence[T], shares: Sequence[float], *, at_least: float) -> T | None:
+    """Return the one with the greatest share, the latest of several; None if all are below."""
+    best = max(shares, default=0.0)
+    return [each for each, share in zip(among, shares, strict=True) if share == best][-1] if best >= at_least else None
+
+
+def source(spoken: Spoken) -> Source:
+    """Return a sentence as the source of a fact."""
+    return Source(account=spoken.account, speaker=spoken.speaker, message_id=spoken.message_id, at=spoken.at)
+
+
+def sole_speaker(heard: Sequence[Spoken]) -> Source | None:
+    """Return who must have said it, where one person alone has spoken; in which message is then not known."""
+    if len({spoken.account for spoken in heard}) != 1:
+        return None
+    last = heard[-1]
+    message = last.message_id if len(heard) == 1 else None
+    return Source(account=last.account, speaker=last.speaker, message_id=message, at=last.at)
+
+
+def moves(before: Mapping[str, Sequence[str]], after: Mapping[str, Sequence[str]]) -> list[Moved]:
+    """Return where facts went in a rewrite of notes, given by name: exact words first, else the best likeness.
+
+    What can be like a new fact is a fact that vanished, or a line of a day log, which stays where it is.
+    """
+    placed = [Placed(note=note, fact=fact) for note, found in before.items() for fact in found]
+    by_hash = {old.hash: old for old in reversed(placed)}
+    there = {(old.note, old.hash) for old in placed}
+    left = {fact_hash(fact) for found in after.values() for fact in found}
+    gone = [old for old in placed if old.hash not in left]
+    logs = [old for old in placed if old.note.startswith(f"{LOGS}/")]
+    found: list[Moved] = []
+    for note, now in after.items():
+        for new in (Placed(note=note, fact=fact) for fact in now):
+            if (new.note, new.hash) in there:
+                continue
+            old = by_hash.get(new.hash) or _older(new, gone) or _older(new, logs)
+            if old is not None:
+                found.append(Moved(old=old, new=new))
+    return found
+
+
+def _older(new: Placed, among: Sequence[Placed]) -> Placed | None:
+    found = origin(new.fact, gone=among, heard=())
+    return found if isinstance(found, Placed) else None
+
+
+class Witness:
+    """Sees each change that a run makes to notes; see `memory.notes.Watch`.
+
+    `added` and `gone` hold what is new and what went, in sum over the run. The index, which only points to facts, is
+    passed over.
+    """
+
+    def __init__(self) -> None:
+        self._added: dict[tuple[str, str], Placed] = {}
+        self._gone: dict[tuple[str, str], Placed] = {}
+
+    @property
+    def added(self) -> Sequence[Placed]:
+        """The facts that the run put where they were not before."""
+        return tuple(self._added.values())
+
+    @property
+    def gone(self) -> Sequence[Placed]:
+        """The facts that it took from where they were."""
+        return tuple(self._gone.values())
+
+    async def __call__(self, scope: Scope, path: Path, *, before: str, after: str) -> None:
+        """Take note of a change that is about to be made."""
+        if path.name == INDEX or not path.is_relative_to(scope.memory_dir):
+            return
+        note = path.relative_to(scope.memory_dir).as_posix()
+        old, new = ([Placed(note=note, fact=fact) for fact in facts(text)] for text in (before, after))
+        came, went = _more(new, old), _more(old, new)
+        await self._check(scope, came, went)
+        for moved, into, out_of in ((came, self._added, self._gone), (went, self._gone, self._added)):
+            for placed in moved:
+                if out_of.pop((placed.note, placed.hash), None) is None:
+                    into[placed.note, placed.hash] = placed
+
+    async def _check(self, scope: Scope, came: Sequence[Placed], went: Sequence[Placed]) -> None:
+        """Refuse nothing: this run acts on a person's word."""
+
+
+class ExtractionWitness(Witness):
+    """Refuses what an extraction run must not write: what is noted already, and what no human said.
+
+    `shown` are the facts that were put before the model in this session, by recall; `heard` is the run's window.
+    """
+
+    def __init__(self, *, heard: Sequence[Spoken], shown: Iterable[str]) -> None:
+        super().__init__()
+        self._heard = heard
+        self._shown = frozenset(map(fact_hash, shown))
+
+    async def _check(self, scope: Scope, came: Sequence[Placed], went: Sequence[Placed]) -> None:
+        moved = {placed.hash for placed in (*went, *self.gone)}
+        fresh = [placed for placed in came if placed.hash not in moved]
+        if not fresh:
+            return
+        injected = [placed for placed in fresh if placed.hash in self._shown and not self._said(placed.fact)]
+        if injected:
+            raise WriteRefused(
+                f"nobody said this in these messages, it only stood in what was recalled: {injected[0].fact[:80]!r}. "
+                "Leave it out: a fact needs a human sentence"
+            )
+        if went or fresh[0].note.startswith(f"{TEAM}/"):
+            return  # a correction may well end in words that stand elsewhere; the team's copy is for others
+        elsewhere = await to_thread.run_sync(partial(_noted, scope, fresh))
+        if elsewhere is not None:
+            raise WriteRefused(f"already noted in {elsewhere}: the same fact again changes nothing")
+
+    def _said(self, fact: str) -> bool:
+        wording = Wording([fact, *(spoken.text for spoken in self._heard)])
+        return any(wording.share(_unstamped(fact), spoken.text) >= SUPPORTED for spoken in self._heard)
+
+
+def _noted(scope: Scope, fresh: Sequence[Placed]) -> str | None:
+    """Return a note that holds one of these facts, if each of them is noted; blocking."""
+    missing = {placed.hash for placed in fresh}
+    longest = [max(normal(placed.fact).split(), key=len, default="") for placed in fresh]
+    first: str | None = None
+    for path, saved in snapshots.read_all(scope).items():
+        text = unicodedata.normalize("NFKC", saved.text).casefold()
+        if path.name == INDEX or snapshots.is_log(scope, path) or not any(word in text for word in longest):
+            continue  # most notes share no word with it, and taking one apart is dear
+        held = missing & set(map(fact_hash, facts(saved.text)))
+        if held:
+            first = first or path.relative_to(scope.memory_dir).as_posix()
+            missing -= held
+    return None if missing else first
+
+
+def _more(these: Sequence[Placed], than: Sequence[Placed]) -> list[Placed]:
+    """Return what `these` hold and `than` do not, counting how often."""
+    left = Counter(placed.hash for placed in than)
+    more = []
+    for placed in these:
+        if left[placed.hash]:
+            left[placed.hash] -= 1
+        else:
+            more.append(placed)
+    return more
+
+
+def stems(text: str) -> frozenset[str]:
+    """Return the words of a text as they are compared: their beginnings, or overlapping pairs of unspaced scripts."""
+    return frozenset(term[:_STEM] for term in terms(text))
+
+
+def _unstamped(fact: str) -> str:
+    """Take off the name and date behind a fact: they are about it, not in it."""
+    return _STAMP.sub("", _CLOCK.sub("", fact))

@@ -1,0 +1,303 @@
+"""What was forgotten, and memory that is left aside, is in no later request: not in a chat, fork, recall or dream."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from gateway.db.models import ErasureRow, MessageRow
+from gateway.llm.standin.answers import Answer
+from memory.snapshot import kept_beside
+from tests.acceptance.whole import ANN, Clock, Speaker, Whole, calls, note, whole
+
+CANARY = "zebrafish"
+SAID = f"I prefer a {CANARY} to any dog."
+ANN_IN_G = Speaker(user="42", chat="-100")
+BOB_IN_G = Speaker(user="43", chat="-100", name="Bob")
+DREAM = "This is a memory consolidation"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def running(tmp_path: Path, clock: Clock) -> AsyncIterator[Whole]:
+    async with whole(tmp_path / "home", clock=clock) as running:
+        yield running
+
+
+def leaks(running: Whole, *, since: int) -> list[str]:
+    """Return the requests, from the one with this number on, that hold the canary."""
+    later = list(running.model.requests)[since:]
+    return [request.path for request in later if CANARY.encode() in request.raw]
+
+
+def on_disk(folder: Path) -> list[str]:
+    """Return the files below a folder that hold the canary in their text or name."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path.name for path in files if CANARY in path.name or CANARY in path.read_text(errors="replace")]
+
+
+async def dream(running: Whole) -> list[str]:
+    return [each.detail for each in await running.core.night.clock.run_now("dream")]
+
+
+async def told(running: Whole, who: Speaker = ANN) -> Path:
+    """Let somebody tell the canary, see it saved, and return the memory directory."""
+    await running.tell(who, SAID)
+    await running.settled()
+    memory = (await running.scope(who)).memory_dir
+    assert on_disk(memory)
+    return memory
+
+
+async def forget(running: Whole, who: Speaker = ANN) -> str:
+    await running.tell(who, f"/forget {CANARY}")
+    return await running.tell(who, "/forget all")
+
+
+async def test_what_was_forgotten_is_in_no_later_request_also_after_a_restart_and_a_dream(
+    tmp_path: Path, clock: Clock
+) -> None:
+    home = tmp_path / "home"
+    async with whole(home, clock=clock) as running:
+        memory = await told(running)
+        await running.remember(ANN, "Ann keeps bees", name="bees")
+        assert "1." in await running.tell(ANN, f"/forget {CANARY}")
+        assert on_disk(memory)
+        since = len(running.model.requests)
+        assert "Forgotten: 1 fact." in await running.tell(ANN, "/forget 1")
+        assert on_disk(memory.parent) == []
+        for words in ("Which animal do I prefer to a dog?", "/why", "/memory", "Good, thank you so much."):
+            assert CANARY not in await running.tell(ANN, words)
+        await running.settled()
+        assert leaks(running, since=since) == []
+    clock.forward(hours=25)
+    async with whole(home, clock=clock) as running:
+        await running.tell(ANN, "Which animal do I prefer to a dog?")
+        await running.settled()
+        await dream(running)
+        assert running.forks
+        assert running.recalls
+        assert any(DREAM in str(request.body) for request in running.model.requests)
+        assert leaks(running, since=0) == []
+        assert on_disk(memory.parent) == []
+
+
+async def test_an_extraction_that_was_due_is_dropped_with_the_transcript_that_holds_it(
+    running: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(_: object) -> tuple[int, ...]:
+        return ()
+
+    await told(running)
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.extraction.Extractions._due", nothing)
+        await running.tell(ANN, "And what would you prefer?")
+        since = len(running.model.requests)
+        await forget(running)
+    await running.settled()
+    assert leaks(running, since=since) == []
+    assert list(running.model.requests)[since:] == []
+
+
+async def test_snapshots_of_dreams_lose_it_too_so_that_no_undo_brings_it_back(running: Whole) -> None:
+    memory = await told(running)
+    await running.remember(ANN, "Ann keeps bees", name="bees")
+    bees = str(memory / "bees.md")
+    edit = {"file_path": bees, "old_string": "\n\nAnn keeps bees", "new_string": "\n\nAnn keeps bees, in hives"}
+    for answer in (calls(("read", {"file_path": bees})), calls(("edit", edit)), "Tidied."):
+        running.model.script(answer, when=lambda body: DREAM in str(body["messages"][0]))
+    (detail,) = await dream(running)
+    assert detail.startswith("changed; 1 file")
+    kept = kept_beside(await running.scope(ANN))
+    assert on_disk(kept)
+    await forget(running)
+    assert on_disk(kept) == []
+    (before,) = kept.glob("*/before")
+    for file in before.rglob("*.md"):  # as an undo would
+        (memory / file.relative_to(before)).write_text(file.read_text())
+    assert "bees" in (memory / "MEMORY.md").read_text()
+    assert on_disk(memory) == []
+
+
+async def test_a_dream_that_has_read_it_is_stopped_and_leaves_nothing_of_it(running: Whole) -> None:
+    memory = await told(running)
+    await running.remember(ANN, "Ann keeps bees", name="bees")
+    requests = list(running.model.requests)
+
+    async def merged(_: object) -> Answer:
+        assert "Forgotten" in await forget(running)
+        assert len(running.model.requests) == len(requests) + 1
+        return calls(("write", {"file_path": str(memory / "pets.md"), "content": note(f"Ann likes a {CANARY}")}))
+
+    running.model.script(merged, when=lambda body: DREAM in str(body["messages"][0]))
+    (detail,) = await dream(running)
+    assert detail.endswith("aborted: something was forgotten meanwhile")
+    assert on_disk(memory.parent) == []
+    assert leaks(running, since=len(requests) + 1) == []
+
+
+async def test_in_log_mode_the_days_logs_lose_it_and_the_close_of_the_day_does_not_add_it(
+    tmp_path: Path, clock: Clock
+) -> None:
+    async with whole(tmp_path / "home", '[memory]\nmemory_mode = "log"\n', clock=clock) as running:
+        memory = await told(running)
+        await running.tell(ANN, "I live in Kiel.")
+        await running.settled()
+        assert "Forgotten" in await forget(running)
+        since = len(running.model.requests)
+        clock.forward(hours=24)
+        for job in ("close-day", "distil"):
+            await running.core.night.clock.run_now(job)
+        (log,) = memory.rglob("logs/*/*/*.md")
+        assert "Kiel" in log.read_text()
+        assert on_disk(memory.parent) == []
+        assert leaks(running, since=since) == []
+
+
+async def test_one_fact_leaves_a_note_and_the_rest_of_it_stays(running: Whole) -> None:
+    file = await running.remember(ANN, f"Ann keeps a {CANARY}", name="animals")
+    file.write_text(note(f"Ann keeps a {CANARY}") + "\n- Ann keeps bees in two hives\n")
+    assert "(in `animals.md`)" in await running.tell(ANN, f"/forget {CANARY}")
+    await running.tell(ANN, "/forget 1")
+    assert "bees in two hives" in file.read_text()
+    assert "animals.md" in (file.parent / "MEMORY.md").read_text()
+    assert on_disk(file.parent) == []
+
+
+async def test_a_note_goes_by_its_name_after_one_confirmation(running: Whole) -> None:
+    file = await running.remember(ANN, "Ann keeps bees", name="bees")
+    assert "`/forget bees.md yes`" in await running.tell(ANN, "/forget bees")
+    assert file.exists()
+    assert "Forgotten" in await running.tell(ANN, "/forget bees yes")
+    assert not file.exists()
+    assert "bees" not in (file.parent / "MEMORY.md").read_text()
+    assert "forgotten already" in await running.tell(ANN, "/forget 1")
+
+
+async def test_what_is_listed_can_be_confirmed_for_ten_minutes_by_whom_it_was_shown_to(
+    running: Whole, clock: Clock
+) -> None:
+    file = await running.remember(ANN, "Ann keeps bees", name="bees")
+    await running.tell(ANN, "/forget bees")
+    assert "from 1 to 1" in await running.tell(ANN, "/forget 2")
+    clock.forward(minutes=11)
+    assert "Nothing is listed" in await running.tell(ANN, "/forget 1")
+    assert "find nothing" in await running.tell(ANN, "/forget quantum chromodynamics")
+    assert "Say what to forget" in await running.tell(ANN, "/forget")
+    assert file.exists()
+
+
+async def test_in_a_shared_chat_only_who_said_it_or_an_owner_may_have_it_forgotten(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", 'owners = ["telegram:44"]\n') as running:
+        memory = await told(running, ANN_IN_G)
+        assert CANARY in await running.tell(BOB_IN_G, f"/forget {CANARY}")
+        assert "Only who said it" in await running.tell(BOB_IN_G, "/forget all")
+        assert on_disk(memory)
+        assert "Forgotten" in await forget(running, ANN_IN_G)
+        assert on_disk(memory.parent) == []
+        await running.remember(ANN_IN_G, "Somebody keeps bees", name="bees")  # by hand: nobody is known to have said it
+        assert "Only who said it" in await running.tell(ANN_IN_G, "/forget bees yes")
+        assert "Forgotten" in await running.tell(Speaker(user="44", chat="-100", name="Eve"), "/forget bees yes")
+
+
+async def test_a_team_note_is_forgotten_in_a_chat_of_the_team_and_then_in_the_others(tmp_path: Path) -> None:
+    project = 'owners = ["telegram:42"]\n[projects.garden]\nrepo = "demo/garden"\n'
+    project += 'chats = ["telegram:-100", "telegram:-200"]\n'
+    in_h = Speaker(user="42", chat="-200")
+    async with whole(tmp_path / "home", project) as running:
+        for who in (ANN_IN_G, in_h):
+            await running.tell(who, "Hello there")
+        await running.remember(ANN_IN_G, f"The team keeps a {CANARY}", name="pets", team=True)
+        for _ in range(2):
+            await running.core.night.clock.run_now("team-sync")
+        assert on_disk((await running.scope(in_h)).memory_dir)
+        assert "Forgotten" in await running.tell(ANN_IN_G, "/forget team/pets yes")
+        for _ in range(2):
+            await running.core.night.clock.run_now("team-sync")
+        for who in (ANN_IN_G, in_h):
+            assert on_disk((await running.scope(who)).memory_dir) == []
+
+
+async def test_what_was_erased_is_written_down_with_its_principal(running: Whole) -> None:
+    await told(running)
+    await forget(running)
+    async with running.core.database.read() as session:
+        rows = (await session.scalars(select(ErasureRow))).all()
+        said = (await session.scalars(select(MessageRow.id).where(MessageRow.said == SAID))).one()
+    assert {(row.principal, row.project) for row in rows} == {(ANN.principal, "")}
+    assert said in {row.message_id for row in rows}
+    assert len({row.fact_hash for row in rows} - {""}) == 1
+
+
+async def test_what_is_said_again_after_it_was_forgotten_is_remembered_anew(running: Whole) -> None:
+    memory = await told(running)
+    await forget(running)
+    await running.tell(ANN, SAID)
+    await running.settled()
+    assert on_disk(memory)
+
+
+async def test_while_memory_is_left_aside_nothing_of_it_goes_out_and_nothing_is_kept(
+    tmp_path: Path, clock: Clock
+) -> None:
+    home = tmp_path / "home"
+    async with whole(home, clock=clock) as running:
+        memory = await told(running)
+        assert "leave memory aside" in await running.tell(ANN, "/ignore on")
+        since = len(running.model.requests)
+        await running.tell(ANN, "Which animal do I prefer to a dog?")
+        await running.tell(ANN, "I live in Kiel.")
+        assert "off" in await running.tell(ANN, "/memory")
+        await running.settled()
+    async with whole(home, clock=clock) as again:
+        await again.tell(ANN, "Which animal do I prefer to a dog?")
+        await again.settled()
+        assert (again.forks, again.recalls, leaks(again, since=0)) == ([], [], [])
+        assert leaks(running, since=since) == []
+        assert "use memory again" in await again.tell(ANN, "/ignore off")
+        await again.tell(ANN, "Which animal do I prefer to a dog?")
+        await again.settled()
+        assert CANARY in str(again.chats[-1].body)
+        assert "Kiel" not in str(again.forks[-1].body)
+    assert all("Kiel" not in path.read_text() for path in memory.rglob("*.md"))
+
+
+async def test_memory_that_one_topic_leaves_aside_is_there_in_the_others_and_at_night(running: Whole) -> None:
+    memory = await told(running)
+    topic = Speaker(user="42", chat="42", thread="7")
+    await running.tell(topic, "/ignore on")
+    await running.tell(topic, "Which animal do I prefer to a dog?")
+    assert CANARY not in str(running.chats[-1].body)
+    await running.tell(ANN, "Which animal do I prefer to a dog?")
+    assert CANARY in str(running.chats[-1].body)
+    await running.settled()
+    assert await dream(running)
+    assert on_disk(memory)
+
+
+async def test_in_log_mode_what_was_said_while_memory_was_left_aside_is_never_logged(
+    tmp_path: Path, clock: Clock
+) -> None:
+    async with whole(tmp_path / "home", '[memory]\nmemory_mode = "log"\n', clock=clock) as running:
+        await running.tell(ANN, "/ignore on")
+        await running.tell(ANN, "I live in Kiel.")
+        await running.tell(ANN, "/ignore off")
+        await running.tell(ANN, "I prefer tea to coffee.")
+        await running.settled()
+        clock.forward(hours=24)
+        await running.core.night.clock.run_now("close-day")
+        (log,) = (await running.scope(ANN)).memory_dir.rglob("logs/*/*/*.md")
+        assert "tea" in log.read_text()
+        assert "Kiel" not in log.read_text()
+
+
+async def test_in_a_group_nothing_of_a_private_memory_can_be_found_forgotten_or_explained(running: Whole) -> None:
+    memory = await told(running)
+    for words in (f"/forget {CANARY}", "/forget all", f"/forget {next(memory.glob('pref*.md')).name} yes", "/why"):
+        assert "prefer" not in await running.tell(ANN_IN_G, words)
+    assert on_disk(memory)

@@ -1,0 +1,132 @@
+"""The loop of every live answer, on surfaces of the test's own."""
+
+import asyncio
+from collections.abc import Sequence
+
+import anyio
+import pytest
+
+from adapters.base import Live
+from adapters.errors import AdapterError, Permanent, Transient, Unsure
+from adapters.live import LiveText
+
+
+class Wall:
+    """A surface that keeps what it shows; `faults` are used up one per `put`, `gate` holds each."""
+
+    message_id = "7"
+
+    def __init__(self, *faults: AdapterError, room: int = 99) -> None:
+        self.faults, self.room = list(faults), room
+        self.tried: list[str] = []
+        self.shown: list[str] = []
+        self.finished = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def put(self, markdown: str) -> bool:
+        self.tried.append(markdown)
+        await self.gate.wait()
+        if self.faults:
+            raise self.faults.pop(0)
+        self.shown.append(markdown)
+        return len(self.shown) < self.room
+
+    async def finish(self) -> None:
+        self.finished += 1
+
+
+def live_on(wall: Wall, *, every: float = 0.0, last_word_within: float = 5.0) -> LiveText:
+    return LiveText(wall, every=every, last_word_within=last_word_within)
+
+
+async def until(found: Sequence[str], wanted: list[str]) -> None:
+    with anyio.fail_after(5):
+        while list(found) != wanted:  # noqa: ASYNC110  (what is waited for has no event)
+            await asyncio.sleep(0.01)
+
+
+async def test_it_is_a_live_answer() -> None:
+    live: Live = live_on(Wall())
+    assert live.message_id == "7"
+    await live.close()
+
+
+async def test_only_the_newest_text_is_shown_and_never_too_soon() -> None:
+    wall = Wall()
+    live = live_on(wall, every=0.1)
+    for number in range(20):
+        await live.show(f"word {number}")
+        await asyncio.sleep(0.005)
+    with anyio.fail_after(5):
+        while wall.shown[-1] != "word 19":  # noqa: ASYNC110  (what is waited for has no event)
+            await asyncio.sleep(0.01)
+    await live.close()
+    assert len(wall.shown) <= 4
+
+
+async def test_blank_text_is_not_shown() -> None:
+    wall = Wall()
+    live = live_on(wall)
+    await live.show(" \n")
+    await asyncio.sleep(0.02)
+    await live.show("words")
+    await until(wall.shown, ["words"])
+    await live.close()
+
+
+@pytest.mark.parametrize("fault", [Transient("busy", retry_after=0.05), Transient("away")])
+async def test_what_was_refused_for_now_is_shown_later_unasked(fault: Transient) -> None:
+    wall = Wall(fault)
+    live = live_on(wall)
+    await live.show("words")
+    await until(wall.shown, ["words"])
+    await live.close()
+
+
+async def test_a_lost_answer_ends_nothing() -> None:
+    wall = Wall(Unsure("lost"))
+    live = live_on(wall)
+    await live.show("one")
+    await until(wall.tried, ["one"])
+    await live.show("two")
+    await until(wall.shown, ["two"])
+    await live.close()
+
+
+async def test_after_a_refusal_for_good_or_at_its_end_a_surface_is_left_alone() -> None:
+    for wall in (Wall(Permanent("gone")), Wall(room=1)):
+        live = live_on(wall)
+        await live.show("one")
+        await until(wall.tried, ["one"])
+        await live.show("two")
+        await asyncio.sleep(0.02)
+        assert live.over
+        await live.close()
+        assert (wall.tried, wall.finished) == (["one"], 1)
+
+
+async def test_closing_waits_for_the_request_under_way_and_finishes_once() -> None:
+    wall = Wall()
+    wall.gate.clear()
+    live = live_on(wall)
+    await live.show("words")
+    await until(wall.tried, ["words"])
+    closing = asyncio.create_task(live.close())
+    await asyncio.sleep(0.02)
+    assert (closing.done(), wall.finished) == (False, 0)
+    wall.gate.set()
+    await closing
+    await live.close()
+    assert (wall.shown, wall.finished) == (["words"], 1)
+
+
+async def test_closing_does_not_wait_for_ever() -> None:
+    wall = Wall()
+    wall.gate.clear()
+    live = live_on(wall, last_word_within=0.05)
+    await live.show("words")
+    await until(wall.tried, ["words"])
+    with anyio.fail_after(5):
+        await live.close()
+    assert (live.over, wall.finished) == (True, 1)

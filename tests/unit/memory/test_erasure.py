@@ -1,0 +1,195 @@
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from memory import snapshot as snapshots
+from memory.dailylog import waiting_logs
+from memory.doubles import LocalLeases
+from memory.erasure import Gone, Item, erase, facts_of, find, gone, holding, read_files, redacted
+from memory.errors import Conflict
+from memory.notes import Notes
+from memory.provenance import fact_hash
+from memory.scan import scan
+from memory.scope import Mode, Scope
+
+NOON = datetime(2026, 5, 3, 12, tzinfo=UTC)
+ZEBRA = "Ann keeps a zebra called Zoe"
+
+
+@pytest.fixture
+def scope(tmp_path: Path) -> Scope:
+    memory = tmp_path / "memory"
+    (memory / "team").mkdir(parents=True)
+    return Scope(
+        principal="person:telegram:42", project="", memory_dir=memory, team_dir=memory / "team", mode=Mode.LOG,
+        shared=True, enabled=True, timezone="UTC", readable=(memory,), writable=(memory,),
+    )  # fmt: skip
+
+
+def write(scope: Scope, name: str, text: str) -> Path:
+    path = scope.memory_dir / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def note(*facts: str, description: str = "animals", name: str = "animals") -> str:
+    return f"---\nname: {name}\ndescription: {description}\ntype: user\n---\n\n" + "".join(f"- {f}\n" for f in facts)
+
+
+async def files_of(scope: Scope) -> dict[str, str]:
+    return read_files(scope, await scan(scope.memory_dir, team=scope.team_dir))
+
+
+async def forget(scope: Scope, *items: Item, messages: Sequence[int] = (), notes: Notes | None = None) -> None:
+    files = await files_of(scope)
+    what, leases = gone(files, items), LocalLeases()
+    notes = notes or Notes(leases=leases)
+    await erase(scope, what, holding(files, what), messages=frozenset(messages), notes=notes, leases=leases)
+
+
+def fact(text: str, note: str = "animals.md") -> Item:
+    return Item(note=note, hash=fact_hash(text))
+
+
+async def test_a_fact_leaves_every_note_it_stands_in_and_the_rest_stays_to_the_letter(scope: Scope) -> None:
+    one = write(scope, "animals.md", note(ZEBRA, "Ann keeps bees"))
+    two = write(scope, "team/pets.md", f"# Pets\n\n{ZEBRA} (2026-05-01)\n\nNobody keeps a dog\n")
+    await forget(scope, fact(ZEBRA))
+    assert one.read_text() == note("Ann keeps bees")
+    assert two.read_text() == "# Pets\n\n\nNobody keeps a dog\n"
+
+
+async def test_a_note_whose_last_fact_leaves_goes_with_its_line_in_the_index(scope: Scope) -> None:
+    write(scope, "animals.md", note(ZEBRA))
+    write(scope, "bees.md", note("Ann keeps bees", description="bees", name="bees"))
+    index = write(scope, "MEMORY.md", f"- [Zebra](animals.md): {ZEBRA}\n- [Bees](bees.md): who keeps bees\n")
+    await forget(scope, fact(ZEBRA))
+    assert not (scope.memory_dir / "animals.md").exists()
+    assert index.read_text() == "- [Bees](bees.md): who keeps bees\n"
+
+
+async def test_header_and_index_line_do_not_go_on_telling_what_left_the_note(scope: Scope) -> None:
+    path = write(scope, "my-animals.md", note(ZEBRA, "Ann has bees", description=ZEBRA, name="The zebra Ann keeps"))
+    index = write(scope, "MEMORY.md", f"- [Animals](my-animals.md): {ZEBRA}\n")
+    await forget(scope, fact(ZEBRA, "my-animals.md"))
+    text = path.read_text()
+    assert "zebra" not in text
+    assert "name: my animals" in text
+    assert "description: Ann has bees" in text
+    assert "type: user" in text
+    assert index.read_text() == "- [my animals](my-animals.md)\n"
+
+
+async def test_a_whole_note_goes_and_its_facts_leave_the_others_too(scope: Scope) -> None:
+    write(scope, "team/pets.md", note(ZEBRA, "Ann keeps bees"))
+    other = write(scope, "other.md", note(ZEBRA, "It rains in Kiel"))
+    team = write(scope, "team/MEMORY.md", "- [Pets](pets.md): what there is\n")
+    await forget(scope, Item(note="team/pets.md"))
+    assert not (scope.memory_dir / "team/pets.md").exists()
+    assert team.read_text() == ""
+    assert other.read_text() == note("It rains in Kiel")
+
+
+async def test_a_note_with_a_description_alone_is_one_fact(scope: Scope) -> None:
+    path = write(scope, "bare.md", f"---\ndescription: {ZEBRA}\n---\n")
+    assert facts_of(path.read_text()) == [ZEBRA]
+    await forget(scope, fact(ZEBRA, "bare.md"))
+    assert not path.exists()
+
+
+async def test_logs_lose_the_lines_of_the_messages_and_those_that_tell_it_and_stay_processed(scope: Scope) -> None:
+    text = f"# day\n- 10:00 Ann: hm <!-- m7 -->\n- 10:01 Ann: tea <!-- m8 -->\n- 10:02 {ZEBRA}\n- 10:03 It rains\n"
+    done = write(scope, "logs/2026/05/2026-05-01.md", text)
+    open_ = write(scope, "logs/2026/05/2026-05-02.md", text)
+    untouched = write(scope, "logs/2026/04/2026-04-30.md", "- 10:00 Ann: tea <!-- m1 -->\n")
+    mark = snapshots.read_one(scope, done)
+    assert mark is not None
+    write(scope, "logs/.processed", f"2026-05-01.md {mark.hash}\n")
+    done.chmod(0o400)
+    await forget(scope, fact(f"10:02 {ZEBRA}", "logs/2026/05/2026-05-01.md"), messages=[7])
+    assert done.read_text() == open_.read_text() == "# day\n- 10:01 Ann: tea <!-- m8 -->\n- 10:03 It rains\n"
+    assert [log.path for log in waiting_logs(scope, NOON)] == [untouched, open_]
+    assert done.stat().st_mode & 0o777 == 0o400
+
+
+async def test_what_dreams_keep_loses_it_also_in_older_words(scope: Scope) -> None:
+    write(scope, "animals.md", note("Ann keeps one zebra, called Zoe", "Ann keeps bees"))
+    write(scope, "zoe.md", note(ZEBRA))
+    write(scope, "gone.md", note("It rains in Kiel"))
+    write(scope, "empty.md", "")
+    write(scope, "crlf.md", "- It snows\r\n- It hails\r\n")
+    write(scope, "MEMORY.md", f"- [Zoe](zoe.md): {ZEBRA}\n- [Gone](gone.md): weather\n")
+    taken = snapshots.take(scope, NOON)
+    await forget(scope, fact(ZEBRA, "zoe.md"), Item(note="gone.md"))
+    kept = {
+        path.relative_to(scope.memory_dir).as_posix(): saved
+        for path, saved in snapshots.reread(taken, scope).files.items()
+    }
+    assert sorted(kept) == ["MEMORY.md", "animals.md", "crlf.md", "empty.md"]
+    assert kept["animals.md"].text == note("Ann keeps bees")
+    assert kept["crlf.md"].text == "- It snows\r\n- It hails\r\n"
+    assert "zoe" not in kept["MEMORY.md"].text.replace("zoe.md", "").lower()
+    assert "gone" not in kept["MEMORY.md"].text
+
+
+async def test_doing_it_again_changes_nothing(scope: Scope) -> None:
+    write(scope, "animals.md", note(ZEBRA, "Ann keeps bees"))
+    files = await files_of(scope)
+    what, leases = gone(files, [fact(ZEBRA)]), LocalLeases()
+    for _ in range(2):
+        held = holding(files, what)
+        await erase(scope, what, [*held, "missing.md"], messages=frozenset(), notes=Notes(leases=leases), leases=leases)
+    assert (scope.memory_dir / "animals.md").read_text() == note("Ann keeps bees")
+    assert gone(await files_of(scope), [fact(ZEBRA), Item(note="missing.md")]).texts == ()
+
+
+async def test_a_note_that_is_changed_meanwhile_is_read_again_and_in_the_end_given_up(
+    scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(scope, "animals.md", note(ZEBRA, "Ann keeps bees"))
+    notes = Notes(leases=LocalLeases())
+    real, hindered = notes.write, [True]
+
+    async def busy(*given: object, **named: object) -> object:
+        if hindered and hindered[0]:
+            hindered.pop()
+            raise Conflict("changed", actual="")
+        return await real(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(notes, "write", busy)
+    await forget(scope, fact(ZEBRA), notes=notes)
+    assert path.read_text() == note("Ann keeps bees")
+    write(scope, "animals.md", note(ZEBRA, "Ann keeps bees"))
+
+    async def never(*_: object, **__: object) -> object:
+        raise Conflict("changed", actual="")
+
+    monkeypatch.setattr(notes, "write", never)
+    with pytest.raises(Conflict, match="did not stand still"):
+        await forget(scope, fact(ZEBRA), notes=notes)
+
+
+def test_a_search_names_facts_and_whole_notes_best_first_and_five_at_most() -> None:
+    files = {
+        "animals.md": note(ZEBRA, "Ann drinks tea", description="x"),
+        "zebra.md": note("The zebra is striped", "The zebra is in Kiel"),
+        "logs/2026/05/2026-05-01.md": "- 10:00 a zebra was seen\n- 10:01 a zebra was gone\n",
+        **{f"{n}.md": note(f"Thing {n} lies in box {n}") for n in range(9)},
+    }
+    found = {(item.note, item.text) for item in find(files, "my zebra, please")}
+    assert ("animals.md", ZEBRA) in found
+    assert ("zebra.md", "The zebra is striped") in found
+    assert {item.hash == "" for item in find(files, "zebra") if item.note == "zebra.md"} == {True}
+    assert {item.hash != "" for item in find(files, "zebra") if item.note.startswith("logs/")} == {True}
+    assert len(find(files, "thing box")) == 5
+    assert find(files, "quantum") == []
+    assert find({}, "zebra") == []
+
+
+def test_a_note_without_anything_to_hide_is_left_as_it_is() -> None:
+    what = Gone(notes=frozenset(), texts=(ZEBRA,), corpus=(ZEBRA, "Ann keeps bees"))
+    for text in (note("Ann keeps bees"), "", "# Only a heading\n", "---\nname: [broken\n---\n- x y z\n"):
+        assert redacted(text, what.same, what.tells, title="t") == text

@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from memory.preferences import PRINCIPAL_FILE, PROJECT_FILE, Preferences
+
+NO = "[memory]\nauto_memory_enabled = false\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "root/.claude").mkdir(parents=True)
+    return tmp_path / "root"
+
+
+def test_without_files_nobody_has_opted_out(home: Path, project: Path) -> None:
+    preferences = Preferences()
+    assert not preferences.opted_out(home=home / "missing", project_root=None)
+    assert not preferences.opted_out(home=home, project_root=project)
+
+
+def test_the_principal_may_opt_out_and_in_again(home: Path) -> None:
+    preferences = Preferences()
+    (home / PRINCIPAL_FILE).write_text(NO)
+    assert preferences.opted_out(home=home, project_root=None)
+    (home / PRINCIPAL_FILE).write_text(NO.replace("false", "true"))
+    assert not preferences.opted_out(home=home, project_root=None)
+    (home / PRINCIPAL_FILE).write_text(NO)
+    (home / PRINCIPAL_FILE).unlink()
+    assert not preferences.opted_out(home=home, project_root=None)
+
+
+def test_the_project_may_opt_out_for_those_who_work_in_it(home: Path, project: Path) -> None:
+    (project / PROJECT_FILE).write_text(NO)
+    assert Preferences().opted_out(home=home, project_root=project)
+    assert not Preferences().opted_out(home=home, project_root=None)
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ('auto_memory_directory = "~/.ssh"', "auto_memory_directory"),
+        ("auto_memory_enabled = 0", "auto_memory_enabled"),
+        ('"Ann\'s secret" = 1', "unknown"),
+    ],
+)
+def test_anything_else_is_ignored_and_logged_once_by_a_name_of_ours(home: Path, line: str, key: str) -> None:
+    preferences = Preferences()
+    (home / PRINCIPAL_FILE).write_text(f"[memory]\n{line}\n")
+    with capture_logs() as logged:
+        assert not any(preferences.opted_out(home=home, project_root=None) for _ in range(3))
+    assert [(entry["event"], entry["key"]) for entry in logged] == [("memory.untrusted_setting_ignored", key)]
+    assert "ssh" not in str(logged)
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"[memory", b"memory = 3", b"a = " + b"[" * 60_000, b"x" * 100_000])
+def test_a_file_that_makes_no_sense_says_nothing(home: Path, text: bytes) -> None:
+    (home / PRINCIPAL_FILE).write_bytes(text)
+    assert not Preferences().opted_out(home=home, project_root=None)
+
+
+def test_a_link_is_not_followed(home: Path, project: Path) -> None:
+    (home / "elsewhere.toml").write_text(NO)
+    (home / PRINCIPAL_FILE).symlink_to(home / "elsewhere.toml")
+    with capture_logs() as logged:
+        assert not Preferences().opted_out(home=home, project_root=project)
+    assert [entry["event"] for entry in logged] == ["memory.preferences_unreadable"]
+
+
+def test_no_more_files_are_remembered_than_asked(home: Path, project: Path) -> None:
+    preferences = Preferences(remembered=1)
+    for file in (home / PRINCIPAL_FILE, project / PROJECT_FILE):
+        file.write_text("[memory]\nrecall_enabled = false\n")
+    with capture_logs() as logged:
+        for _ in range(2):
+            preferences.opted_out(home=home, project_root=project)
+    assert [entry["source"] for entry in logged] == ["principal", "project"] * 2

@@ -1,0 +1,209 @@
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from memory.doubles import LocalLeases
+from memory.errors import WriteRefused
+from memory.notes import Notes
+from memory.provenance import (
+    ExtractionWitness,
+    Placed,
+    Spoken,
+    Witness,
+    Wording,
+    fact_hash,
+    moves,
+    normal,
+    origin,
+    sole_speaker,
+    source,
+)
+from memory.scope import Mode, Scope
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def scope(tmp_path: Path) -> Scope:
+    memory = tmp_path / "memory"
+    (memory / "team").mkdir(parents=True)
+    return Scope(
+        principal="person:telegram:42", project="", memory_dir=memory, team_dir=memory / "team", mode=Mode.AUTO,
+        shared=False, enabled=True, timezone="UTC", readable=(memory,), writable=(memory,),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes(leases=LocalLeases())
+
+
+def said(text: str, number: int = 1, account: str = "telegram:42") -> Spoken:
+    return Spoken(message_id=number, account=account, speaker="Ann", text=text, at=NOON)
+
+
+def placed(fact: str, note: str = "a.md") -> Placed:
+    return Placed(note=note, fact=fact)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "ann drinks TEA!",
+        "14:05 Ann drinks tea",
+        "Ann drinks **tea** (2026-05-01)",
+        "Ａnn drinks tea.",
+    ],
+)
+def test_case_signs_the_time_before_and_the_date_behind_make_no_other_fact(other: str) -> None:
+    assert fact_hash(other) == fact_hash("Ann drinks tea")
+
+
+def test_another_speaker_makes_another_fact() -> None:
+    assert fact_hash("The best is tea (Ann, 2026-05-01)") == fact_hash("The best is tea (Ann, 2027-01-01)")
+    assert fact_hash("The best is tea (Ann, 2026-05-01)") != fact_hash("The best is tea (Bob, 2026-05-01)")
+    assert normal("in 2026-05-01, tea") == "in 2026 05 01 tea"
+
+
+@pytest.mark.parametrize(
+    ("fact", "heard", "best"),
+    [
+        ("Ann prefers answers in metric units", ["Good morning.", "I prefer metric units in answers."], 1),
+        ("安住在柏林", ["我喜欢茶", "我住在柏林"], 1),
+        ("Ann drinks tea (2026-05-01)", ["I drink tea", "I said: I drink tea"], 1),
+    ],
+)
+def test_a_new_fact_stems_from_the_sentence_that_holds_most_of_its_words(
+    fact: str, heard: Sequence[str], best: int
+) -> None:
+    spoken = [said(text, number) for number, text in enumerate(heard)]
+    assert origin(fact, gone=(), heard=spoken) == spoken[best]
+
+
+def test_a_fact_of_which_nobody_spoke_stems_from_nothing() -> None:
+    assert origin("The office closes at noon", gone=(), heard=[said("What is the weather like?")]) is None
+    assert origin("The office closes at noon", gone=(), heard=()) is None
+
+
+def test_the_same_words_elsewhere_go_before_everything() -> None:
+    old = placed("Ann drinks tea", "old.md")
+    assert origin("Ann drinks tea (2026-05-01)", gone=[placed("Ann drinks"), old], heard=[said("I drink tea")]) == old
+
+
+def test_a_rewording_keeps_its_source_and_a_correction_gets_a_new_one() -> None:
+    old, spoken = placed("Ann prefers tea for breakfast"), said("No, I prefer coffee for breakfast.")
+    assert origin("Ann prefers coffee for breakfast", gone=[old], heard=[spoken]) == spoken
+    assert origin("Ann prefers tea for breakfast, always", gone=[old], heard=[spoken]) == old
+
+
+def test_where_one_person_alone_spoke_it_was_that_person() -> None:
+    one, two = said("Hello."), said("Again.", 2)
+    assert sole_speaker([one]) == source(one)
+    both = sole_speaker([one, two])
+    assert both is not None
+    assert (both.account, both.message_id) == ("telegram:42", None)
+    assert sole_speaker([one, said("Me too.", 3, "telegram:43")]) is None
+    assert sole_speaker([]) is None
+
+
+def test_words_that_all_texts_share_count_little() -> None:
+    wording = Wording(["Ann prefers tea", "Ann prefers trains", "Ann prefers dogs", "Ann prefers bees"])
+    assert wording.share("Ann prefers tea", "Ann prefers trains") < 0.6
+    assert wording.share("Ann prefers tea", "tea is what Ann wants") > 0.6
+    assert wording.share("", "Ann") == 0.0
+    assert wording.share_of_known("my lovely tea", "Ann prefers tea") == 1.0
+
+
+def test_a_text_tells_a_fact_or_a_part_of_it_but_a_name_alone_does_not() -> None:
+    wording = Wording(["Ann keeps a zebra in Kiel (2026-05-01)", "Ann drinks tea", "It rains"])
+    fact = "Ann keeps a zebra in Kiel (2026-05-01)"
+    assert wording.tells("You know, Ann keeps some zebra up in Kiel", fact)
+    assert wording.tells("keeps a zebra", fact)
+    assert not wording.tells("Ann", fact)
+    assert not wording.tells("Ann drinks tea", fact)
+
+
+def test_a_rewrite_carries_facts_by_exact_words_then_by_likeness_then_from_the_logs() -> None:
+    before = {
+        "a.md": ["Ann keeps bees", "Ann lives in Kiel by the sea"],
+        "logs/2026/05/2026-05-01.md": ["14:05 Ann: prefers the early train"],
+        "stays.md": ["It rains"],
+    }
+    after = {
+        "b.md": ["Ann keeps bees", "Ann lives in Kiel, by the sea, in a house", "Ann prefers the early train"],
+        "stays.md": ["It rains", "Nothing was known of this"],
+        "logs/2026/05/2026-05-01.md": ["14:05 Ann: prefers the early train"],
+    }
+    found = {move.new.fact: move.old.note for move in moves(before, after)}
+    assert found == {
+        "Ann keeps bees": "a.md",
+        "Ann lives in Kiel, by the sea, in a house": "a.md",
+        "Ann prefers the early train": "logs/2026/05/2026-05-01.md",
+    }
+
+
+async def test_a_witness_sums_up_what_a_run_adds_and_takes_out(scope: Scope, notes: Notes) -> None:
+    witness = Witness()
+    seen = notes.watched(witness)
+    first = await seen.write(scope, scope.memory_dir / "a.md", "- one\n- two\n", expected="")
+    await seen.write(scope, first.path, "- one\n- three\n", expected=first.hash)
+    await seen.append(scope, scope.memory_dir / "MEMORY.md", "- [A](a.md): three")
+    await seen.append(scope, scope.memory_dir / "b.md", "- four")
+    await seen.delete(scope, scope.memory_dir / "b.md", expected=None)
+    assert [fact.fact for fact in witness.added] == ["one", "three"]
+    assert witness.gone == ()
+    await notes.append(scope, first.path, "- by another")
+    await seen.edit(scope, first.path, "- one\n", "", expected=None)
+    assert [fact.fact for fact in witness.added] == ["three"]
+
+
+async def test_outside_of_memory_there_is_nothing_to_witness(scope: Scope, tmp_path: Path) -> None:
+    witness = Witness()
+    await witness(scope, tmp_path / "else.md", before="", after="- one")
+    assert witness.added == ()
+
+
+class TestExtraction:
+    @pytest.fixture
+    def noted(self, scope: Scope) -> Path:
+        path = scope.memory_dir / "drinks.md"
+        path.write_text("---\nname: drinks\n---\n\n- Ann drinks tea (2026-05-01)\n- Ann likes milk\n")
+        return path
+
+    async def test_what_is_noted_elsewhere_is_refused_and_what_is_new_is_not(
+        self, scope: Scope, notes: Notes, noted: Path
+    ) -> None:
+        seen = notes.watched(ExtractionWitness(heard=[said("I drink tea and live in Kiel")], shown=()))
+        again = scope.memory_dir / "again.md"
+        with pytest.raises(WriteRefused, match=r"already noted in drinks\.md"):
+            await seen.write(scope, again, "- Ann drinks tea (2026-06-01)\n", expected="")
+        with pytest.raises(WriteRefused, match=r"already noted in drinks\.md"):
+            await seen.append(scope, noted, "- ann drinks tea")
+        await seen.write(scope, again, "- Ann drinks tea\n- Ann lives in Kiel\n", expected="")
+        await seen.write(scope, scope.memory_dir / "team" / "tea.md", "- Ann likes milk\n", expected="")
+
+    async def test_a_fact_may_move_and_a_correction_may_end_in_known_words(
+        self, scope: Scope, notes: Notes, noted: Path
+    ) -> None:
+        (scope.memory_dir / "old.md").write_text("- Ann drinks coffee\n")
+        seen = notes.watched(ExtractionWitness(heard=[said("I drink tea now")], shown=["Ann likes milk"]))
+        await seen.edit(scope, scope.memory_dir / "old.md", "coffee", "tea", expected=None)
+        await seen.delete(scope, noted, expected=None)
+        await seen.write(scope, scope.memory_dir / "new.md", "- Ann likes milk\n", expected="")
+
+    async def test_what_was_only_recalled_is_refused_unless_a_human_says_it(self, scope: Scope, notes: Notes) -> None:
+        write = ("- The team keeps an okapi\n- Ann lives in Kiel\n", scope.memory_dir / "okapi.md")
+        shown = ["The team keeps an okapi (2026-05-01)"]
+        deaf = notes.watched(ExtractionWitness(heard=[said("I live in Kiel")], shown=shown))
+        with pytest.raises(WriteRefused, match=r"nobody said this.*okapi"):
+            await deaf.write(scope, write[1], write[0], expected="")
+        heard = notes.watched(ExtractionWitness(heard=[said("Yes, our team keeps an okapi")], shown=shown))
+        await heard.write(scope, write[1], write[0], expected="")
+
+    async def test_a_change_without_a_new_fact_is_let_through(self, scope: Scope, notes: Notes, noted: Path) -> None:
+        witness = ExtractionWitness(heard=(), shown=["Ann likes milk"])
+        await notes.watched(witness).edit(scope, noted, "name: drinks", "name: Drinks", expected=None)
+        await notes.watched(witness).edit(scope, noted, "\n- Ann likes milk", "", expected=None)
+        assert [fact.fact for fact in witness.gone] == ["Ann likes milk"]
