@@ -103,14 +103,16 @@ class Access:
 
     def _shared(self, address: Address, row: ChatRow) -> Verdict:
         policy = self._settings.access.shared
-        bound = self._settings.project_of(*names_of(address, row.principal)) is not None
+        # Whatever the row says: a shared chat is never a person, even if a private one had its id before.
+        principal = row.principal if is_shared(row.principal) else _of_chat(address)
+        bound = self._settings.project_of(*names_of(address, principal)) is not None
         if policy == "open" or (policy == "approved" and (row.allowed or bound)):
-            return Verdict(allowed=True, principal=row.principal)
+            return Verdict(allowed=True, principal=principal)
         word = (
             "I'm not switched on in this chat. The operator can allow it with "
             f"`reverie access allow {address.whole_chat}`."
         )
-        return Verdict(allowed=False, principal=row.principal, word=word if policy == "approved" else "")
+        return Verdict(allowed=False, principal=principal, word=word if policy == "approved" else "")
 
     async def approve(self, code: str) -> Account | None:
         """Let in whoever was given this code; None if it is unknown or too old. A code works once."""

@@ -5,6 +5,7 @@ From high to low: the operator's policy (`$REVERIE_MANAGED_DIR/reverie.toml`), t
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -78,7 +79,23 @@ def _zone(name: str) -> str:
     return name
 
 
-Accounts = Annotated[tuple[Account, ...], NoDecode, BeforeValidator(_read_list(Account.parse))]
+_FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
+    "telegram": (re.compile(r"[1-9][0-9]*", re.ASCII), "telegram:42, with the person's number and not their @name"),
+    "slack": (re.compile(r"[A-Z0-9]+/[A-Z0-9]+", re.ASCII), "slack:T1/U1, in capitals"),
+    "terminal": (re.compile(r"\w+", re.ASCII), "terminal:local"),
+}
+
+
+def account_of(text: str) -> Account:
+    """Read an account that a person wrote; raises `ValueError` for one that nobody can ever have."""
+    account = Account.parse(text)
+    form, example = _FORMS.get(account.platform, (None, "one of: telegram, slack, terminal"))
+    if form is None or not form.fullmatch(str(account).partition(":")[2]):
+        raise ValueError(f"{text!r} is nobody's id: write {example}")
+    return account
+
+
+Accounts = Annotated[tuple[Account, ...], NoDecode, BeforeValidator(_read_list(account_of))]
 Addresses = Annotated[tuple[Address, ...], NoDecode, BeforeValidator(_read_list(Address.parse))]
 Zone = Annotated[str, AfterValidator(_zone)]
 

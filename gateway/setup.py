@@ -11,10 +11,9 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from adapters.base import Account
 from adapters.slack.manifest import MANIFEST
 from gateway.errors import StartRefused
-from gateway.settings import home_directory
+from gateway.settings import account_of, home_directory
 from gateway.settings_file import TEMPLATE, Value, amended
 from memory.disk import Folder
 from memory.errors import PathRefused
@@ -195,7 +194,7 @@ def _starts_with(prefix: str) -> Check:
 def _are_accounts(answer: str) -> str:
     try:
         for account in answer.replace(",", " ").split():
-            Account.parse(account)
+            account_of(account)
     except ValueError as error:
         return str(error)
     return ""

@@ -6,7 +6,6 @@ processes and on other machines; people may edit the files by hand at any time.
 """
 
 import asyncio
-import errno
 import hashlib
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -292,8 +291,7 @@ class Notes:
             except FileNotFoundError:
                 raise NoteMissing("there is no file at this path") from None
             except OSError as error:
-                reason = "its name is too long" if error.errno == errno.ENAMETOOLONG else error.strerror
-                raise WriteRefused(f"the file can't be written: {reason}") from error
+                raise WriteRefused(f"the file can't be written: {error.strerror}") from error
 
         task = asyncio.ensure_future(anyio.to_thread.run_sync(run))
         try:

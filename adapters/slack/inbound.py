@@ -18,6 +18,7 @@ _SAID_BY_PEOPLE = frozenset({"", "file_share", "thread_broadcast"})
 _TOKEN = re.compile(r"<([^<>]+)>")
 _USER = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^<>]*)?>")
 _SLACKBOT = "USLACKBOT"
+_MOST_NAMES = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,10 +44,22 @@ def is_message(event: Mapping[str, Any], *, bot: Bot) -> bool:
     )
 
 
+def is_addressed(event: Mapping[str, Any], *, bot: Bot) -> bool:
+    """Say whether the bot is meant: in direct messages, or by a mention."""
+    private = is_private(str(event["channel"]), kind=str(event.get("channel_type") or ""))
+    mentioned = bot.user in _USER.findall(str(event.get("text") or ""))
+    return private or mentioned or event.get("type") == "app_mention"
+
+
 def people_in(event: Mapping[str, Any], *, bot: Bot) -> list[str]:
-    """List the user ids whose names the message needs, its sender first, each once."""
+    """List the user ids whose names the message needs, its sender first, each once; none if the bot is not meant.
+
+    Of a message that mentions half a workspace only the first are looked up, each look-up being a request.
+    """
+    if not is_addressed(event, bot=bot):
+        return []
     ids = [str(event.get("user", "")), *_USER.findall(str(event.get("text") or ""))]
-    return [user for user in dict.fromkeys(ids) if user and user != bot.user]
+    return [user for user in dict.fromkeys(ids) if user and user != bot.user][:_MOST_NAMES]
 
 
 def read_event(event: Mapping[str, Any], *, bot: Bot, names: Mapping[str, str]) -> Inbound | None:
@@ -69,7 +82,7 @@ def read_event(event: Mapping[str, Any], *, bot: Bot, names: Mapping[str, str]) 
         text=readable(_without_mention(text, bot=bot), names={**names, bot.user: bot.name}),
         message_id=ts,
         sent_at=datetime.fromtimestamp(float(ts), tz=UTC),
-        addressed=private or event.get("type") == "app_mention" or bot.user in _USER.findall(text),
+        addressed=is_addressed(event, bot=bot),
         attachments=tuple(_kinds(event.get("files") or ())),
     )
 
@@ -87,7 +100,7 @@ def read_command(payload: Mapping[str, Any], *, bot: Bot, name: str, now: dateti
         external_id=f"{bot.team}:trigger:{payload['trigger_id']}",
         address=Address(platform="slack", workspace=bot.team, chat=channel),
         kind=ChatKind.PRIVATE if private else ChatKind.SHARED,
-        account=Account(platform="slack", workspace=bot.team, user=user),
+        account=Account(platform="slack", workspace=_home(payload, bot=bot), user=user),
         name=name,
         text=f"/{said or 'help'}",
         message_id="",
@@ -140,7 +153,8 @@ def _without_mention(text: str, *, bot: Bot) -> str:
 
 def _home(event: Mapping[str, Any], *, bot: Bot) -> str:
     """Return the sender's own workspace, which Slack Connect names when it is not ours."""
-    return str(event.get("user_team") or bot.team)
+    named = (event.get(key) for key in ("user_team", "source_team", "team", "team_id"))
+    return next((str(team) for team in named if team), bot.team)
 
 
 def _kinds(files: Iterable[Mapping[str, Any]]) -> Iterable[str]:

@@ -202,10 +202,10 @@ class _Reception:
         self.inbox, self._me = inbox, me
 
     def understood(self, update: telegram.Update) -> Inbound | None:
-        if (changed := update.my_chat_member) is not None:
-            status = str(changed.new_chat_member.status)
-            _log.info("telegram_membership_changed", chat=changed.chat.id, status=status)
         try:
+            if (changed := update.my_chat_member) is not None:
+                status = str(changed.new_chat_member.status)
+                _log.info("telegram_membership_changed", chat=changed.chat.id, status=status)
             return to_inbound(update, self._me)
         except Exception as error:  # noqa: BLE001 - the edge: one odd message must not hold up all others
             _log.error("telegram_update_not_understood", update_id=update.update_id, error=type(error).__name__)

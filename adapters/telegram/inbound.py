@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from telegram import Message, MessageEntity, Update
-from telegram.constants import MessageEntityType
+from telegram.constants import ChatType, MessageEntityType
 
 from adapters.base import Account, Address, ChatKind, Inbound
 
@@ -90,7 +90,7 @@ def to_move(update: Update) -> tuple[Address, Address] | None:
 
 def _sender(message: Message) -> tuple[Account, str, str] | None:
     """Return account, name and language of who speaks, or None for a bot."""
-    if message.sender_chat is not None:
+    if message.sender_chat is not None and message.chat.type != ChatType.PRIVATE:
         if message.is_automatic_forward:  # a channel's post, copied to its discussion group by Telegram
             return None
         chat = message.sender_chat

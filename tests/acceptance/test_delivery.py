@@ -11,6 +11,8 @@ import httpx
 import pytest
 
 from adapters.serving import serving
+from gateway.llm.standin.answers import Failure
+from gateway.llm.standin.request import Conversation
 from tests.acceptance.stage import Place, World, long_text, plain_text, slow_text
 from tests.acceptance.wire import Moment
 
@@ -163,11 +165,12 @@ async def test_the_final_text_is_exact_after_it_was_shown_live(running: World) -
 
 async def test_a_model_that_is_overloaded_is_told_once_and_the_message_answered_when_it_is_back(running: World) -> None:
     place = running.private()
-    running.model.fail(529, times=2)
     marker = running.ask(place)
+    for _ in range(2):
+        running.model.script(Failure(status=529), when=lambda body: marker in Conversation.of(body).prompt)
     await running.answered(place, marker)
     word, answered = place.heard()
-    assert "529" in word
+    assert "overloaded" in word.lower()
     assert "kept" in word
     assert answered == plain_text(marker)
 

@@ -140,3 +140,16 @@ def test_a_slash_command_is_in_a_conversation_only_among_direct_messages(channel
     payload = {"user_id": "U1", "channel_id": channel, "text": "new", "trigger_id": "1.2.a"}
     inbound = read_command(payload, bot=BOT, name="Ada", now=datetime(2026, 1, 1, tzinfo=UTC))
     assert inbound.in_conversation is in_conversation
+
+
+def test_a_command_from_another_workspace_is_never_taken_for_one_of_ours() -> None:
+    payload = {"user_id": "U1", "team_id": "T2", "channel_id": "D1", "text": "memory", "trigger_id": "1.2.b"}
+    inbound = read_command(payload, bot=BOT, name="Eve", now=datetime(2026, 1, 1, tzinfo=UTC))
+    assert str(inbound.account) == "slack:T2/U1"
+
+
+def test_nobody_is_looked_up_for_what_the_bot_is_not_meant_by_and_few_for_a_crowd() -> None:
+    crowd = " ".join(f"<@U{number}>" for number in range(400))
+    event = {"type": "message", "channel": "C1", "channel_type": "channel", "user": "U1", "ts": "1.1", "text": crowd}
+    assert people_in(event, bot=BOT) == []
+    assert len(people_in(event | {"text": f"<@{BOT.user}> {crowd}"}, bot=BOT)) == 20

@@ -1,11 +1,12 @@
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from adapters.base import Account, Address, Inbound
+from adapters.base import Account, Address, ChatKind, Inbound
 from gateway.access import Access, is_shared
 from gateway.db.engine import Database
 from gateway.settings import Settings
@@ -179,3 +180,13 @@ async def test_the_list_names_who_and_where_is_allowed(access: Access) -> None:
     await access.allow_chat(Address(platform="slack", workspace="T1", chat="C1"), allowed=True)
     await access.allow_account(Account(platform="telegram", user="43"), allowed=False)
     assert list(await access.known()) == ["person telegram:42", "chat slack:T1/C1"]
+
+
+async def test_a_group_with_the_id_of_a_persons_chat_never_gets_that_persons_memory(
+    access_with: Callable[..., Access], said: Say
+) -> None:
+    access = access_with(REVERIE_ACCESS__PRIVATE="open", REVERIE_ACCESS__SHARED="open")
+    assert (await access.judge(said(user="42", chat="42"))).principal == "person:telegram:42"
+    for _ in range(2):
+        verdict = await access.judge(replace(said(user="9", chat="42"), kind=ChatKind.SHARED))
+        assert verdict.principal == "chat:telegram:42"

@@ -8,7 +8,8 @@ import pytest
 from memory.consolidation import Consolidation, Ending
 from memory.dailylog import Distil, close_day, day_bounds, log_of, log_path, waiting_logs
 from memory.doubles import LocalLeases
-from memory.notes import Notes
+from memory.errors import Conflict
+from memory.notes import Note, Notes
 from memory.ports import Outcome, Progress, Rights, RunReport, Said
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
@@ -135,6 +136,38 @@ async def test_a_secret_that_was_said_is_not_in_the_log_even_where_the_line_is_c
     text = log_of(scope, DAY).read_text()
     assert token[:12] not in text
     assert text.count("[GitHub personal access token removed]") == 2
+
+
+class Raced(Notes):
+    """Notes of which somebody adds to the log each time that it has been read, so many times."""
+
+    def __init__(self, leases: LocalLeases, *, times: int) -> None:
+        super().__init__(leases=leases)
+        self.left = times
+
+    async def read(self, scope: Scope, path: Path) -> Note:
+        note = await super().read(scope, path)
+        if self.left:
+            self.left -= 1
+            await self.append(scope, path, f"- 12:00 Ann: meanwhile {self.left}")
+        return note
+
+
+@pytest.mark.parametrize("times", [1, 99])
+async def test_a_turn_that_is_logged_meanwhile_is_not_overwritten(
+    scope: Scope, leases: LocalLeases, times: int
+) -> None:
+    raced = Raced(leases, times=times)
+    await raced.append(scope, log_of(scope, DAY), "- 11:00 Ann: early")
+    closing = close_day(scope, DAY, history=Transcript(said(1, "2026-05-01T10:00:00+00:00", "late")), notes=raced)
+    if times == 99:
+        with pytest.raises(Conflict, match="did not stand still"):
+            await closing
+    else:
+        assert await closing == 1
+    text = log_of(scope, DAY).read_text()
+    assert ("Ann: late" in text) is (times == 1)
+    assert "meanwhile" in text
 
 
 async def test_no_message_can_forge_a_line_or_a_mark(scope: Scope, notes: Notes) -> None:

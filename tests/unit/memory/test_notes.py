@@ -1,7 +1,9 @@
 """Notes are written whole, by one writer at a time, and nothing that another wrote is lost."""
 
 import asyncio
+import errno
 import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -372,6 +374,53 @@ async def test_a_file_that_never_stands_still_is_left_to_whoever_edits_it(notes:
     with pytest.raises(Conflict, match="by hand"):
         await Notes(leases=Meddled(a.path, times=99)).append(scope, Path("a.md"), "more")
     assert "more" not in on_disk(scope, "a.md")
+
+
+async def test_a_passage_of_a_file_that_is_not_there_can_not_be_replaced(notes: Notes, scope: Scope) -> None:
+    with pytest.raises(NoteMissing):
+        await notes.edit(scope, Path("a.md"), "old", "new", expected=None)
+    assert not scope.memory_dir.exists()
+
+
+async def test_a_full_disk_is_told_and_leaves_the_note_as_it_was(
+    notes: Notes, scope: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await put(notes, scope, "a.md")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(WriteRefused, match="No space left"):
+        patch.setattr(os, "fsync", full)
+        await notes.write(scope, Path("a.md"), "new", expected=first.hash)
+    assert [(entry.name, entry.read_text()) for entry in scope.memory_dir.iterdir()] == [("a.md", "text\n")]
+
+
+async def test_a_folder_that_vanishes_at_the_last_moment_makes_a_deletion_say_that_the_note_is_gone(
+    notes: Notes, scope: Scope
+) -> None:
+    await put(notes, scope, "sub/a.md")
+
+    class Removing(Meddled):
+        class Late(Meddled.Late):
+            async def check(self) -> None:
+                shutil.rmtree(scope.memory_dir / "sub")
+
+    with pytest.raises(NoteMissing):
+        await Notes(leases=Removing(scope.index)).delete(scope, Path("sub/a.md"), expected=None)
+
+
+async def test_an_index_that_was_read_too_long_ago_loses_no_line_of_others(
+    scope: Scope, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory.notes._REMEMBERED_READS", 1)
+    await put(notes, scope, "a.md")
+    await notes.add_pointer(scope, scope.memory_dir, title="A", file="a.md", hook="h")
+    early = await notes.read(scope, scope.index)
+    await put(notes, scope, "b.md")
+    await notes.add_pointer(scope, scope.memory_dir, title="B", file="b.md", hook="h")
+    await notes.write(scope, scope.index, "# All there is\n", expected=early.hash)
+    assert on_disk(scope) == "# All there is\n- [A](a.md) — h\n- [B](b.md) — h\n"
 
 
 async def test_a_day_log_keeps_the_kind_of_a_secret_and_not_the_secret(notes: Notes, scope: Scope) -> None:

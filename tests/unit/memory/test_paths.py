@@ -320,3 +320,30 @@ def test_the_first_opinion_decides_whether_memory_is_on(
     environ: dict[str, str], setting: bool, bare: bool, on: bool
 ) -> None:
     assert enabled(MemorySettings(auto_memory_enabled=setting), environ=environ, bare=bare) is on
+
+
+def test_a_link_that_took_the_place_of_the_memory_directory_is_not_made_use_of(tmp_path: Path) -> None:
+    scope = make_scope(make_homes(tmp_path / "homes"))
+    scope.memory_dir.parent.mkdir(parents=True)
+    scope.memory_dir.symlink_to(tmp_path / "elsewhere")
+    assert not ensure(scope)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("name", ["a\\b.md", "~.md", "~ann/x.md"])
+def test_a_name_that_only_a_person_gives_a_file_is_reached_where_it_exists(tmp_path: Path, name: str) -> None:
+    scope = make_scope(make_homes(tmp_path / "homes"))
+    with pytest.raises(PathRefused):
+        readable_path(scope, name)
+    (scope.memory_dir / name).parent.mkdir(parents=True)
+    (scope.memory_dir / name).touch()
+    assert readable_path(scope, name) == scope.memory_dir / name
+
+
+def test_a_name_that_is_no_text_is_refused_even_where_it_exists(tmp_path: Path) -> None:
+    scope = make_scope(make_homes(tmp_path / "homes"))
+    scope.memory_dir.mkdir(parents=True)
+    name = b"caf\xe9.md".decode("utf-8", "surrogateescape")
+    (scope.memory_dir / name).touch()
+    with pytest.raises(PathRefused, match="not valid Unicode"):
+        readable_path(scope, name)

@@ -1,0 +1,56 @@
+"""What is kept of a memory directory before it is consolidated."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memory import snapshot
+from memory.paths import Homes, ensure
+from memory.scope import Mode, Scope
+from memory.settings import MemorySettings
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def scope(tmp_path: Path) -> Scope:
+    homes = Homes(tmp_path / "homes", settings=MemorySettings())
+    scope = homes.scope(principal="ann", project=None, member=False, shared=False, mode=Mode.AUTO, timezone="UTC")
+    ensure(scope)
+    return scope
+
+
+def test_all_notes_are_kept_but_for_those_of_the_team_and_hidden_folders(scope: Scope) -> None:
+    for name in (
+        "a.md",
+        "sub/b.md",
+        "MEMORY.md",
+        "logs/2026/05/2026-05-01.md",
+        "team/c.md",
+        ".git/d.md",
+        ".e.md",
+        "f.txt",
+    ):
+        path = scope.memory_dir / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    taken = snapshot.take(scope, NOW)
+    kept = {path.relative_to(taken.folder / "before").as_posix() for path in taken.folder.rglob("*.md")}
+    assert kept == {"a.md", "sub/b.md", "MEMORY.md", "logs/2026/05/2026-05-01.md"}
+
+
+def test_only_the_newest_snapshots_stay(scope: Scope) -> None:
+    folders = [snapshot.take(scope, NOW + timedelta(days=day)).folder for day in range(10)]
+    assert [folder.exists() for folder in folders] == [False] * 3 + [True] * 7
+
+
+def test_what_is_no_text_no_file_or_not_in_the_directory_is_left_out(scope: Scope, tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_text("canary")
+    (scope.memory_dir / "latin.md").write_bytes(b"caf\xe9")
+    (scope.memory_dir / "link.md").symlink_to(tmp_path / "secret.md")
+    with (scope.memory_dir / "big.md").open("wb") as stream:
+        stream.truncate(50_000_000)
+    assert snapshot.read_all(scope) == {}
+    for path in (scope.memory_dir / "link.md", tmp_path / "secret.md", scope.memory_dir / "none.md"):
+        assert snapshot.read_one(scope, path) is None
