@@ -390,8 +390,8 @@ async def test_a_full_disk_is_told_and_leaves_the_note_as_it_was(
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patch, pytest.raises(WriteRefused, match="No space left"):
-        patch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(WriteRefused, match="No space left"):
         await notes.write(scope, Path("a.md"), "new", expected=first.hash)
     assert [(entry.name, entry.read_text()) for entry in scope.memory_dir.iterdir()] == [("a.md", "text\n")]
 
