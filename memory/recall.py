@@ -150,7 +150,7 @@ class Recall:
         self, scope: Scope, message: str, shown: frozenset[str], recent_tools: Sequence[str]
     ) -> list[NoteHeader]:
         offered: list[NoteHeader] = []
-        local: list[str] = []
+        ranking: asyncio.Task[list[tuple[str, float]]] | None = None
         try:
             async with asyncio.timeout(self._settings.recall_deadline):
                 found = await self._scanner.scan(scope)
@@ -158,15 +158,19 @@ class Recall:
                 if not headers:
                     self._meter_shape([], [], source="none")
                     return []
-                ranked = await self._ranked(scope, headers, message)
-                local = [name for name, score in ranked if score >= LOCAL_THRESHOLD]
-                offered = _offered(headers, ranked, limit=self._settings.scan_limit)
+                # Beside the selector, which needs its result only where not all notes can be offered.
+                ranking = asyncio.create_task(self._ranked(scope, headers, message))
+                limit = self._settings.scan_limit
+                offered = headers if len(headers) <= limit else _offered(headers, await ranking, limit=limit)
                 names = await self._selected(scope, message, offered, recent_tools)
                 source = "selector"
         except (TimeoutError, MemoryFault) as error:
-            names = local if self._settings.recall_fallback else []
+            names = await self._local(ranking) if self._settings.recall_fallback else []
             source = "local" if names else "none"
             _log.warning("memory.recall_without_selector", error=type(error).__name__, fallback=source)
+        finally:
+            if ranking is not None:
+                ranking.cancel()
         by_name = {header.name: header for header in offered}
         valid = [by_name[name] for name in dict.fromkeys(names) if name in by_name]
         chosen = valid[: self._settings.recall_max_notes]
@@ -181,6 +185,12 @@ class Recall:
         now = self._clock().timestamp()
         for header in chosen:
             self._meter.observe("recall_age_days", age_days(header.mtime, now))
+
+    async def _local(self, ranking: "asyncio.Task[list[tuple[str, float]]] | None") -> list[str]:
+        """Return what the ranking is sure of; it began with the selector and ends well before the deadline."""
+        if ranking is None:
+            return []
+        return [name for name, score in await ranking if score >= LOCAL_THRESHOLD]
 
     async def _ranked(self, scope: Scope, headers: Sequence[NoteHeader], message: str) -> list[tuple[str, float]]:
         try:

@@ -116,13 +116,6 @@ class Scanner:
             self._known.popitem(last=False)
 
 
-async def scan(
-    directory: Path, *, limit: int = 200, skip: Collection[Path] = (), team: Path | None = None
-) -> list[NoteHeader]:
-    """Scan a directory once, as `Scanner.scan_directory` does, and remember nothing."""
-    return await Scanner(limit=limit).scan_directory(directory, skip=skip, team=team)
-
-
 def manifest(headers: Sequence[NoteHeader]) -> str:
     """Return one line per note: type tag, name, time of the last change in UTC, description if any."""
     return "\n".join(_line(header) for header in headers)

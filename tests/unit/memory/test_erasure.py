@@ -11,7 +11,7 @@ from memory.erasure import Gone, Item, erase, facts_of, find, gone, holding, rea
 from memory.errors import Conflict
 from memory.notes import Notes
 from memory.provenance import fact_hash
-from memory.scan import scan
+from memory.scan import Scanner
 from memory.scope import Mode, Scope
 
 NOON = datetime(2026, 5, 3, 12, tzinfo=UTC)
@@ -40,7 +40,7 @@ def note(*facts: str, description: str = "animals", name: str = "animals") -> st
 
 
 async def files_of(scope: Scope) -> dict[str, str]:
-    return read_files(scope, await scan(scope.memory_dir, team=scope.team_dir))
+    return read_files(scope, await Scanner(limit=None).scan(scope))
 
 
 async def forget(scope: Scope, *items: Item, messages: Sequence[int] = (), notes: Notes | None = None) -> None:

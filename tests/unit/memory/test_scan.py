@@ -6,7 +6,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from memory import scan as scanning
 from memory.disk import walk
 from memory.metadata import parse
 from memory.paths import Homes, ProjectRef, ensure
-from memory.scan import NoteHeader, Scanner, manifest, scan
+from memory.scan import NoteHeader, Scanner, manifest
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
 
@@ -33,6 +33,11 @@ def put(path: Path, text: str = "body", *, age: int = 0) -> Path:
 def later() -> int:
     """A moment at which what a test has just written counts as settled."""
     return time.time_ns() + 10**10
+
+
+async def scan(directory: Path, *, limit: int = 200, skip: Sequence[Path] = ()) -> list[NoteHeader]:
+    """Scan a directory for the first time."""
+    return await Scanner(limit=limit).scan_directory(directory, skip=skip)
 
 
 def note(kind: str, description: str) -> str:
