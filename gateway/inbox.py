@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
-from sqlalchemy import and_, func, or_, select, update
+from sqlalchemy import and_, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -154,12 +154,6 @@ class Inbox:
         """Claim at once what a dead process held: right only where no other process runs on this database."""
         async with self._database.write() as session:
             await self._line.expire_all(session)
-
-    async def waiting(self, conversation: str) -> int:
-        """Count the messages of a conversation that wait."""
-        waits = (self._line.is_open(InboxRow), InboxRow.conversation == conversation, InboxRow.state == "pending")
-        async with self._database.read() as session:
-            return await session.scalar(select(func.count()).select_from(InboxRow).where(*waits)) or 0
 
     async def knows(self, inbound: Inbound) -> bool:
         """Whether the message has been stored before."""

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Account
 from gateway.db.engine import Database
-from gateway.db.models import ErasureRow, FactRow, InboxRow, MessageRow, SessionRow, ShownRow
+from gateway.db.models import RULE_PREFIX, ErasureRow, FactRow, InboxRow, MessageRow, SessionRow, ShownRow
 from memory.provenance import Moved, Placed, Source, Spoken, Witness, origin, sole_speaker, source
 from memory.scope import Scope
 
@@ -111,7 +111,8 @@ class Provenance:
                 return None
             turn = (MessageRow.session_id == last.session_id, MessageRow.inbox_id == last.inbox_id)
             lines = (await session.scalars(select(MessageRow).where(*turn).order_by(MessageRow.id))).all()
-            shown = select(ShownRow).where(ShownRow.session_id == last.session_id).order_by(ShownRow.name)
+            is_note = ShownRow.name.not_like(f"{RULE_PREFIX}%")
+            shown = select(ShownRow).where(ShownRow.session_id == last.session_id, is_note).order_by(ShownRow.name)
             notes = (await session.scalars(shown)).all()
         first = lines[0].id
         return Shaping(

@@ -165,6 +165,7 @@ class Settings(BaseSettings):
     http: str = "127.0.0.1:8710"
     database_url: str = ""
     cache: Path | None = None
+    """For derived indexes, once there are any; default: in the home."""
     managed_dir: Path = Path("/etc/reverie")
     timezone: Zone = "UTC"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

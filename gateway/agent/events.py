@@ -1,6 +1,6 @@
 """What a running agent tells whoever shows it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gateway.history import Line
 from gateway.llm.client import Tokens
@@ -40,7 +40,6 @@ class Finished:
     turns: int
     context: int = 0
     """Tokens of the last request and its answer together: what the next turn's request begins with."""
-    used_tools: tuple[str, ...] = field(default=())
 
 
 Event = TextSoFar | ToolStarted | ToolEnded | Finished

@@ -54,7 +54,7 @@ async def run(model: Model, request: Request, toolbox: Toolbox, *, max_rounds: i
             yield ToolStarted(name=call["name"])
             results.append(await _result(toolbox, call))
             yield ToolEnded(name=call["name"], turn=turn)
-        transcript.ran(results, [call["name"] for call in calls])
+        transcript.ran(results)
     yield transcript.capped(turns=max_rounds)
 
 
@@ -73,7 +73,6 @@ class _Transcript:
         self._texts: list[str] = []
         self._tokens = Tokens()
         self._context = 0
-        self._used: dict[str, None] = {}
 
     def request(self) -> Request:
         messages = [
@@ -110,10 +109,9 @@ class _Transcript:
         # No model of today takes a request that ends with its own unfinished answer.
         self._lines.append(Line(role="user", content=[{"type": "text", "text": _GO_ON}]))
 
-    def ran(self, results: list[dict[str, Any]], names: list[str]) -> None:
+    def ran(self, results: list[dict[str, Any]]) -> None:
         if results:
             self._lines.append(Line(role="user", content=results))
-        self._used.update(dict.fromkeys(names))
 
     def capped(self, *, turns: int) -> Finished:
         self._lines.append(Line(role="assistant", content=[{"type": "text", "text": _CAPPED}], said=_CAPPED))
@@ -128,5 +126,4 @@ class _Transcript:
             tokens=self._tokens,
             turns=turns,
             context=self._context,
-            used_tools=tuple(self._used),
         )

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
+from gateway.db.models import RULE_PREFIX
 from memory.instructions.layers import Instructions
 from memory.instructions.telling import render_touched
 from memory.prompt import fenced
 from memory.prompt_sections import REMINDER_TAG
 from memory.scope import Scope
-
-_PREFIX = "rule:"
 
 
 class TouchedRules:
@@ -17,7 +16,7 @@ class TouchedRules:
     def __init__(self, instructions: Instructions, scope: Scope, shown: frozenset[str]) -> None:
         self._instructions = instructions
         self._scope = scope
-        self._told = {Path(name.removeprefix(_PREFIX)) for name in shown if name.startswith(_PREFIX)}
+        self._told = {Path(name.removeprefix(RULE_PREFIX)) for name in shown if name.startswith(RULE_PREFIX)}
         self._loaded = False
         self.new: list[str] = []
 
@@ -31,11 +30,6 @@ class TouchedRules:
             self._loaded = True
         found = await self._instructions.rules_for(self._scope, path, frozenset(self._told))
         self._told |= {file.path for file in found}
-        self.new += [f"{_PREFIX}{file.path}" for file in found]
+        self.new += [f"{RULE_PREFIX}{file.path}" for file in found]
         text = render_touched(found, shared=self._scope.shared)
         return fenced(text, REMINDER_TAG) if text else ""
-
-
-def is_rule(shown_name: str) -> bool:
-    """Whether a name among what a session was shown is that of a rule, not of a note."""
-    return shown_name.startswith(_PREFIX)

@@ -123,8 +123,12 @@ class MessageRow(Base):
     __table_args__ = (Index("ix_messages_said", "principal", "at"),)
 
 
+RULE_PREFIX = "rule:"
+"""Begins the names of instruction rules among what a session was shown."""
+
+
 class ShownRow(Base):
-    """A note that recall has put into a session."""
+    """A note that recall has put into a session, or an instruction rule that came up in it."""
 
     __tablename__ = "shown_notes"
     session_id: Mapped[int] = mapped_column(ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True)

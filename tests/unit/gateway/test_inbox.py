@@ -187,13 +187,6 @@ async def test_stop_reaches_a_message_that_waits_for_the_model_but_none_that_has
     assert (await claimed(inbox)).stopped
 
 
-async def test_waiting_counts_what_waits_in_this_conversation(inbox: Inbox, said: Say) -> None:
-    for chat in ("1", "1", "1", "2"):
-        await inbox.add(said(chat=chat), principal="p")
-    await claimed(inbox)
-    assert await inbox.waiting("telegram:1") == 2
-
-
 async def test_cancelling_while_it_is_stored_leaves_it_whole_or_not_at_all(
     database: Database, inbox: Inbox, said: Say, post: Callable[..., Post]
 ) -> None:
