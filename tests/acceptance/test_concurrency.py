@@ -80,13 +80,13 @@ class Sessions:
 
     async def append(self, fact: str, rng: random.Random) -> None:
         file = rng.choice(SHARED)
-        await self.notes.append(self.scope, Path(file), fact)
+        await self.again(lambda: self.notes.append(self.scope, Path(file), fact))
         self.kept[fact] = file
 
     async def correct(self, fact: str, rng: random.Random) -> None:
         """Add a fact and put a better one in its place."""
         file = rng.choice(SHARED)
-        await self.notes.append(self.scope, Path(file), f"{fact}-wrong")
+        await self.again(lambda: self.notes.append(self.scope, Path(file), f"{fact}-wrong"))
         await self.again(
             lambda: self.notes.edit(self.scope, Path(file), f"{fact}-wrong\n", f"{fact}-right\n", expected=None)
         )
@@ -131,7 +131,7 @@ class Sessions:
                     self.scope, Path(INDEX), index.text.replace("hook", "dreamt"), expected=index.hash
                 )
             )
-            await self.notes.append(self.scope, Path(SHARED[0]), f"- {self.name}-dreamt")
+            await self.again(lambda: self.notes.append(self.scope, Path(SHARED[0]), f"- {self.name}-dreamt"))
             written = tuple(rights.write[0] / name for name in (INDEX, SHARED[0]))
             if progress:
                 await progress(turn=1, text="Tidied.", tools=2, written=written)
