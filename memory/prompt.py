@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
 from pathlib import Path
 
 import structlog
@@ -103,8 +102,11 @@ async def _team_index_part(team: Path, meter: Meter) -> str:
 
 
 async def _loaded_index(directory: Path, *, label: str) -> "TruncatedIndex":
-    raw = await to_thread.run_sync(partial(read_text, directory, directory / INDEX, limit=_INDEX_BYTES))
-    return truncate_index(strip_hidden(raw), name=label)
+    def load() -> TruncatedIndex:  # a large index with comments in it takes a while to parse
+        raw = read_text(directory, directory / INDEX, limit=_INDEX_BYTES)
+        return truncate_index(strip_hidden(raw), name=label)
+
+    return await to_thread.run_sync(load)
 
 
 def _meter_index(meter: Meter, index: "TruncatedIndex", *, memory: str) -> None:
