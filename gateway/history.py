@@ -116,13 +116,26 @@ class History:
             await session.flush()
             return await self._load(session, row)
 
-    async def end_session(self, session: AsyncSession, conversation: str) -> bool:
-        """End the conversation's session inside the caller's transaction; what is not extracted yet falls due."""
+    async def end_session(self, session: AsyncSession, conversation: str) -> int | None:
+        """End the conversation's session inside the caller's transaction and return its id; None if there is none.
+
+        What is not extracted yet falls due.
+        """
         row = await session.scalar(_open_in(conversation))
         if row is None:
-            return False
+            return None
         await self._end(session, row)
-        return True
+        return row.id
+
+    async def take_back(self, session: AsyncSession, conversation: str, former: int | None) -> None:
+        """Let a session that was ended a moment ago go on, in place of the one that was begun after it."""
+        newer = await session.scalar(_open_in(conversation))
+        if newer is not None:
+            newer.ended = True
+            await session.flush()  # before the other is open again: there is only ever one
+        row = await session.get(SessionRow, former) if former is not None else None
+        if row is not None:
+            row.ended = False
 
     async def end_silent(self) -> int:
         """End every session that has been silent for too long, so that its last turns are extracted."""

@@ -317,7 +317,11 @@ def _read(file: Path) -> dict[str, Any]:
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise StartRefused(f"{file} is not valid TOML: {error}. Mend that line, or move the file away.") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise StartRefused(f"{file} is nested too deeply to be settings. Mend it, or move it away.") from error
+    except UnicodeDecodeError as error:
+        raise StartRefused(f"{file} is not UTF-8 text. Save it as UTF-8, or move it away.") from error
+    except OSError as error:
         raise StartRefused(
             f"{file} can't be read: {error}. Give this user the right to read it, or move it away."
         ) from error

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 import structlog
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Adapter
 from gateway.agent import loop
@@ -119,15 +118,23 @@ class Turns:
             raise
         except ModelRefused as error:  # it may be what was said before that the model can't take: once more without
             log.warning("conversation_refused", error=error)
-            async with self.database.write() as session:
-                await self._cut(session, claim, FULL if isinstance(error, TooLong) else BROKEN)
-            await self._converse(claim, scope)
+            await self._begin_anew(claim, scope, FULL if isinstance(error, TooLong) else BROKEN)
 
-    async def _cut(self, session: AsyncSession, claim: Claim, word: str) -> None:
-        """End the conversation's session and say so; what it holds is extracted."""
-        await self.history.end_session(session, str(claim.inbound.address))
-        notice = [replace(post, reply_to="") for post in self.posts(claim, word, kind="cut")]
-        await self.outbox.enqueue(session, notice)
+    async def _begin_anew(self, claim: Claim, scope: Scope, word: str) -> None:
+        """Put the message in a new session; if it is refused there too, the old one was not at fault and goes on."""
+        conversation = str(claim.inbound.address)
+        async with self.database.write() as session:
+            former = await self.history.end_session(session, conversation)
+        try:
+            await self._converse(claim, scope)
+        except ModelRefused:
+            async with self.database.write() as session:
+                await self.history.take_back(session, conversation, former)
+            raise
+        await self.outbox.send(self._notice(claim, word))
+
+    def _notice(self, claim: Claim, word: str) -> list[Post]:
+        return [replace(post, reply_to="") for post in self.posts(claim, word, kind="cut")]
 
     async def _converse(self, claim: Claim, scope: Scope) -> None:
         adapter = self.adapters[claim.inbound.address.platform]
@@ -276,7 +283,8 @@ class Turns:
             )
             await self.outbox.enqueue(session, answer)
             if finished.context > self.settings.model.session_tokens:
-                await self._cut(session, claim, FULL)
+                await self.history.end_session(session, str(claim.inbound.address))
+                await self.outbox.enqueue(session, self._notice(claim, FULL))
         self.outbox.wake()
 
     def posts(self, claim: Claim, markdown: str, *, kind: str = "") -> list[Post]:

@@ -186,7 +186,14 @@ class SlackAdapter:
     async def _receive(self, request: Request) -> Response:
         if not self._intake.is_open:
             return Response(status_code=503)
-        return await self._http.handle(request)
+        if not request.headers.get("x-slack-request-timestamp", "").isdecimal():
+            return Response(status_code=401)  # Bolt would stumble over it before it looks at the signature
+        try:
+            return await self._http.handle(request)
+        except (ValueError, AttributeError, TypeError, RecursionError) as error:
+            # Signed, and yet no event. What goes wrong with an event itself is Bolt's to answer, with 500.
+            _log.warning("slack.request_not_understood", error=type(error).__name__)
+            return Response(status_code=400)
 
     async def _on_message(self, body: dict[str, Any], event: dict[str, Any]) -> None:
         bot = self._known_bot()

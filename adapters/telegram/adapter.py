@@ -186,13 +186,11 @@ class TelegramAdapter:
         """Store what the update says; raises what the store raises."""
         if self._reception is None:
             raise Transient("Telegram is not connected")
-        if (move := to_move(update)) is not None:
-            old, new = move
-            await self._reception.inbox.moved(old, new)
-            return
-        inbound = self._reception.understood(update)
-        if inbound is not None:
-            await self._reception.inbox.put(inbound)
+        match self._reception.understood(update):
+            case Inbound() as inbound:
+                await self._reception.inbox.put(inbound)
+            case (old, new):
+                await self._reception.inbox.moved(old, new)
 
 
 class _Reception:
@@ -201,12 +199,13 @@ class _Reception:
     def __init__(self, inbox: Inbox, me: Me) -> None:
         self.inbox, self._me = inbox, me
 
-    def understood(self, update: telegram.Update) -> Inbound | None:
+    def understood(self, update: telegram.Update) -> Inbound | tuple[Address, Address] | None:
+        """Return the message, or from where to where a chat has moved; None for what is neither, or odd."""
         try:
             if (changed := update.my_chat_member) is not None:
                 status = str(changed.new_chat_member.status)
                 _log.info("telegram_membership_changed", chat=changed.chat.id, status=status)
-            return to_inbound(update, self._me)
+            return to_move(update) or to_inbound(update, self._me)
         except Exception as error:  # noqa: BLE001 - the edge: one odd message must not hold up all others
             _log.error("telegram_update_not_understood", update_id=update.update_id, error=type(error).__name__)
             return None

@@ -79,11 +79,11 @@ def to_inbound(update: Update, me: Me) -> Inbound | None:
 def to_move(update: Update) -> tuple[Address, Address] | None:
     """Return the old and the new address of a group that became a supergroup, else None; both chats report it."""
     message = update.message
-    if message is None:
+    if message is None or message.chat.type not in (ChatType.GROUP, ChatType.SUPERGROUP):
         return None
     here = message.chat.id
     old, new = message.migrate_from_chat_id or here, message.migrate_to_chat_id or here
-    if old == new:
+    if old == new or not (old < 0 and new < 0):  # groups have negative ids; a person's chat never moves
         return None
     return Address(platform=PLATFORM, chat=str(old)), Address(platform=PLATFORM, chat=str(new))
 

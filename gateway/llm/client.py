@@ -213,25 +213,33 @@ def _translated():  # type: ignore[no-untyped-def]  # a generator, wrapped
 
 
 def _status(error: anthropic.APIStatusError) -> ModelUnavailable | ModelRefused:
-    reason = _reason(error)
-    if error.status_code == 200:  # the stream had begun when the server told of an error in it
+    reason, status = _reason(error), error.status_code
+    if status == 200:  # the stream had begun when the server told of an error in it
         broken = f"the model's answer broke off ({reason})"
         return ModelRefused(broken) if error.type in _FOR_GOOD else ModelUnavailable(broken)
-    if error.status_code in (401, 403):
-        return ModelUnavailable(
-            f"the model server refuses our key ({reason}); check ANTHROPIC_API_KEY",
-            public="the model's server refuses this gateway's key; its operator has to look",
-        )
-    if error.status_code == 404:
-        return ModelUnavailable(
-            f"the model server doesn't know what we ask for ({reason}); check model.chat and ANTHROPIC_BASE_URL",
-            public="the model's server doesn't know the model that is set; the operator has to look",
-        )
-    if error.status_code in (408, 409, 429) or error.status_code >= 500:
+    if status in _FOR_THE_OPERATOR:
+        cause, public = _FOR_THE_OPERATOR[status]
+        return ModelUnavailable(f"{cause} ({reason})", public=f"{public}; its operator has to look")
+    if status in (408, 409, 429) or status >= 500:
         return ModelUnavailable(f"the model is not available ({reason})", retry_after=_retry_after(error))
-    if error.status_code == 413 or (error.status_code == 400 and _OVERLONG.search(reason)):
-        return TooLong(f"the request is too long ({reason})")
-    return ModelRefused(f"the model refuses this request ({reason})")
+    too_long = status == 413 or (status == 400 and _OVERLONG.search(reason))
+    return (TooLong if too_long else ModelRefused)(f"the model refuses this request ({reason})")
+
+
+_REFUSED_KEY = (
+    "the model server refuses our key; check ANTHROPIC_API_KEY",
+    "the model's server refuses this gateway's key",
+)
+_FOR_THE_OPERATOR = {
+    401: _REFUSED_KEY,
+    402: ("the model server wants to be paid", "this gateway's account with the model is empty"),
+    403: _REFUSED_KEY,
+    404: (
+        "the model server doesn't know what we ask for; check model.chat and ANTHROPIC_BASE_URL",
+        "the model's server doesn't know the model that this gateway asks for",
+    ),
+}
+"""What only the operator can mend, and messages wait for: the cause for the log, and in words for people."""
 
 
 def _reason(error: anthropic.APIStatusError) -> str:

@@ -157,7 +157,7 @@ def test_a_broken_file_is_refused_with_its_place_and_cure(
 def test_a_file_that_is_no_text_is_refused(settings_of: Read, tmp_path: Path, write: Write) -> None:
     write("home/reverie.toml", "")
     (tmp_path / "home/reverie.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(StartRefused, match="can't be read"):
+    with pytest.raises(StartRefused, match="is not UTF-8 text"):
         settings_of()
 
 

@@ -185,6 +185,15 @@ async def test_a_conversation_that_is_full_ends_with_its_turn_and_says_so(tmp_pa
         assert len(running.chats[-1].body["messages"]) == 1
 
 
+async def test_a_conversation_goes_on_when_what_it_said_before_was_not_what_the_model_refuses(running: Whole) -> None:
+    await running.tell(ANN, "The first word.")
+    running.then(Failure(status=400, message="max_tokens: must be less"), Failure(status=400, message="max_tokens"))
+    assert "can't answer" in await running.tell(ANN, "Are you there?")
+    await running.settled()
+    await running.tell(ANN, "And now?")
+    assert "The first word." in said(running)
+
+
 async def test_a_request_that_the_model_finds_too_long_is_put_again_in_a_new_conversation(running: Whole) -> None:
     await running.tell(ANN, "The first word.")
     running.then(Failure(status=400, message="prompt is too long: 210000 tokens > 200000 maximum"), "Here I am.")
