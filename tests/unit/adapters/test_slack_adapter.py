@@ -271,6 +271,19 @@ async def test_a_request_with_a_wrong_signature_is_refused(slack: SlackStandin, 
     assert inbox.got == []
 
 
+@pytest.mark.parametrize("stamp", ["abc", "nan", "", "１"])
+async def test_a_request_with_an_odd_timestamp_is_refused_before_anything_else(
+    api: str, inbox: Inbox, stamp: str
+) -> None:
+    made = SlackAdapter(settings(api, app=None), pace=PACE)
+    headers = {b"x-slack-request-timestamp": stamp.encode(), b"x-slack-signature": b"v0=0"}
+    async with made.serve(inbox), serving(Starlette(routes=list(made.routes()))) as url:
+        async with httpx.AsyncClient() as client:
+            answer = await client.post(f"{url}/slack/events", json={"type": "event_callback"}, headers=headers)
+        assert answer.status_code == 401
+    assert inbox.got == []
+
+
 async def test_http_events_are_not_taken_while_nobody_serves(api: str) -> None:
     made = SlackAdapter(settings(api, app=None), pace=PACE)
     async with serving(Starlette(routes=list(made.routes()))) as url, httpx.AsyncClient() as client:
