@@ -28,6 +28,7 @@ class TerminalAdapter:
         self._source = source
         self._sink = sink
         self._answered = asyncio.Event()
+        self._asked = ""
         self._shown = ""
         self.finished = asyncio.Event()
 
@@ -57,8 +58,10 @@ class TerminalAdapter:
 
     async def _taken(self, inbox: Inbox, line: str) -> bool:
         self._answered.clear()
+        inbound = _inbound(line)
+        self._asked = inbound.message_id
         try:
-            await inbox.put(_inbound(line))
+            await inbox.put(inbound)
         except Exception as error:  # noqa: BLE001 - the edge: a stopping or failing gateway; the person can say it again
             self._write(f"· This was not taken ({type(error).__name__}).\n")
             return False
@@ -85,7 +88,7 @@ class TerminalAdapter:
         """Print what of the text is not on the screen yet."""
         text = str(post.part["text"])
         rest = text.removeprefix(self._shown) if self._shown and text.startswith(self._shown) else f"\n{text}"
-        if post.reply_to:
+        if post.reply_to == self._asked:  # an answer to a line of an earlier run comes as an aside
             self._write(f"{rest}\n\n")
             self._answered.set()
         else:

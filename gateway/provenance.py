@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, delete, select
@@ -11,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from adapters.base import Account
 from gateway.db.engine import Database
 from gateway.db.models import RULE_PREFIX, ErasureRow, FactRow, InboxRow, MessageRow, SessionRow, ShownRow
-from memory.provenance import Moved, Placed, Source, Spoken, Witness, origin, sole_speaker, source
+from memory.provenance import Moved, Placed, Source, Spoken, TurnWitness, Witness, origin, sole_speaker, source
 from memory.scope import Scope
 
 _LATEST = 20  # "remember that" may mean what was said a while ago in the conversation, hardly more than this
@@ -88,6 +89,10 @@ class Provenance:
                 if (line.note, line.hash) not in known:
                     known.add((line.note, line.hash))
                     session.add(_row(scope, line, source(spoken)))
+
+    def witness(self, scope: Scope, began: datetime) -> TurnWitness:
+        """Return the witness of a turn that began at `began`: it lets nothing be noted once something was forgotten."""
+        return TurnWitness(partial(self.erased_since, scope, began))
 
     async def erased_since(self, scope: Scope, moment: datetime) -> bool:
         """Return whether anything of this scope was forgotten at or after `moment`."""

@@ -22,6 +22,7 @@ from scheduler.errors import UnknownJob
 from scheduler.runs import Outcome
 
 Result = TypeVar("Result")
+_THINKING = ("dream", "distil")  # the jobs that ask the model
 
 
 @asynccontextmanager
@@ -124,12 +125,15 @@ def memory_show(*, note: str, principal: str, project: str) -> None:
 
     async def work(core: app.Core) -> str:
         scope = await _scope(core.scopes, principal, project)
-        return (await core.notes.read(scope, readable_path(scope, note))).text
+        path = readable_path(scope, note)
+        if path.suffix != ".md" and not path.is_file():
+            path = path.with_name(f"{path.name}.md")
+        return (await core.notes.read(scope, path)).text
 
     try:
         click.echo(_with_core(work), nl=False)
     except MemoryFault as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(f"{note}: {error} (`reverie memory list --principal …` names the notes)") from error
 
 
 @memory.command("search")
@@ -188,6 +192,9 @@ def jobs_list(*, as_json: bool) -> None:
 @click.argument("name")
 def jobs_run(name: str) -> None:
     """Run one job now, for every scope, whatever the time. Exit code 1 if it failed for one of them."""
+    model = load().model
+    if name in _THINKING and model.api_key is None and model.base_url is None:
+        raise click.ClickException(f"{name} needs a model: set ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL.")
     try:
         ran = _with_core(lambda core: core.night.clock.run_now(name))
     except UnknownJob as error:

@@ -38,7 +38,6 @@ from memory.instructions.telling import render
 from memory.notes import Notes
 from memory.ports import UNMETERED, Clock, Meter, Outcome, Rights
 from memory.prompt import date_note, memory_prompt, tail_note
-from memory.provenance import Witness
 from memory.recall import Recall, Recalled
 from memory.scan import Scanner
 from memory.scope import Scope
@@ -140,10 +139,11 @@ class Turns:
         adapter = self.adapters[claim.inbound.address.platform]
         first = self.posts(claim, "…")[0]
         async with live_reply(adapter, self.outbox, first, claim.inbound.account) as reply:
+            began = self.clock()
             prepared = await self._prepare(claim, scope)
             rights = _rights(scope, self.settings)
             rules = TouchedRules(self.instructions, scope, prepared.session.shown.names)
-            witness = Witness()
+            witness = self.provenance.witness(scope, began)
             toolbox = Toolbox(
                 scope,
                 rights,

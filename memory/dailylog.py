@@ -179,8 +179,12 @@ def waiting_logs(scope: Scope, now: datetime) -> Sequence[_Log]:
     return sorted(found, key=lambda log: log.path.name)
 
 
-def scrub(scope: Scope, *, messages: Collection[int], tells: Callable[[str], bool]) -> None:
-    """Take out of every log the lines of these messages and those that tell what is forgotten.
+def scrub(
+    scope: Scope, *, messages: Collection[int], same: Callable[[str], bool], tells: Callable[[str], bool]
+) -> None:
+    """Take out of every log the lines of these messages and those unmarked ones that tell what is forgotten.
+
+    A marked line is of another message, which may be another person's: it stays unless it is the `same`.
 
     A log that was processed stays so, and read-only. Blocks; the caller holds the lease of the memory directory.
     """
@@ -190,7 +194,9 @@ def scrub(scope: Scope, *, messages: Collection[int], tells: Callable[[str], boo
         if not snapshots.is_log(scope, path):
             continue
         lines = saved.text.splitlines(keepends=True)
-        text = without("".join(line for line in lines if not _is_of(line, messages)), tells)
+        marked = {fact for line in lines if _MARK.search(line) for fact in facts(line)}
+        drop = partial(_drops, marked=marked, same=same, tells=tells)
+        text = without("".join(line for line in lines if not _is_of(line, messages)), drop)
         if text == saved.text:
             continue
         with Folder.opened(path.parent, root=scope.memory_dir) as folder:
@@ -199,6 +205,10 @@ def scrub(scope: Scope, *, messages: Collection[int], tells: Callable[[str], boo
             redone.append(_Log(path=path, hash=content_hash(text)))
     if redone:
         _mark_processed(scope, redone)
+
+
+def _drops(fact: str, *, marked: Collection[str], same: Callable[[str], bool], tells: Callable[[str], bool]) -> bool:
+    return same(fact) or (fact not in marked and tells(fact))
 
 
 def _is_of(line: str, messages: Collection[int]) -> bool:

@@ -3,9 +3,10 @@
 The host records what was forgotten and ends the sessions that know of it; see `memory.provenance.Ledger`.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 
@@ -14,18 +15,19 @@ from anyio import to_thread
 
 from memory import dailylog
 from memory import snapshot as snapshots
+from memory.agent_memory import AGENT_MEMORY, AGENT_MEMORY_LOCAL
 from memory.errors import Conflict
 from memory.facts import facts, without
 from memory.index import INDEX, pointer, pointers, with_pointer
 from memory.index import without as without_pointers
 from memory.metadata import parse
 from memory.notes import NoteMissing, Notes
-from memory.paths import TEAM
+from memory.paths import TEAM, folder_name
 from memory.ports import Leases
 from memory.prompt import read_text
 from memory.provenance import Wording, fact_hash, stems
 from memory.scan import LOGS, NoteHeader
-from memory.scope import Scope
+from memory.scope import Mode, Scope
 
 FOUND = 5
 """How many notes and facts a search names: what a person can look over before saying yes."""
@@ -46,6 +48,8 @@ class Item:
     hash: str = ""
     text: str = ""
     """The fact, or the note's first words: to be shown, never kept."""
+    facts: tuple[str, ...] = ()
+    """Of a whole note the hashes of the facts that it had when it was shown: no other one is forgotten."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +88,15 @@ class Gone:
         """Return whether a header or a line of an index tells a fact, or has a word that no other fact has."""
         return self.tells(text) or not self._own_words.isdisjoint(stems(text))
 
+    def told_in(self, text: str) -> bool:
+        """Return whether a line of a text tells one of the facts."""
+        return any(self.tells(line) for line in text.splitlines() if line.strip())
+
+    def shorn(self, prompt: str) -> str:
+        """Return a prompt without those lines of the indexes in it that betray a fact."""
+        gone = {line for line, _ in pointers(prompt) if self.betrays(line)}
+        return "".join(line for line in prompt.splitlines(keepends=True) if line.rstrip("\r\n") not in gone)
+
 
 def read_files(scope: Scope, headers: Iterable[NoteHeader]) -> dict[str, str]:
     """Return the texts of notes and day logs by name, without the indexes; blocking. `headers` name those of T."""
@@ -92,11 +105,42 @@ def read_files(scope: Scope, headers: Iterable[NoteHeader]) -> dict[str, str]:
     return own | {header.name: read_text(scope.memory_dir, header.path, limit=_FILE_BYTES) for header in team}
 
 
+def places(scope: Scope, home: Path) -> dict[str, Scope]:
+    """Return where something may stand, by what the names of the notes there begin with; blocking.
+
+    That is the memory itself, and what agents keep for the same principal. `home` is $REVERIE_HOME.
+    """
+    own = Path(os.path.realpath(home)) / "homes" / folder_name(scope.principal)
+    found = {f"@{path.name}/": path for path in own.glob(f"{AGENT_MEMORY}/*")}
+    local = own.glob(f"projects/*/{AGENT_MEMORY_LOCAL}/*")
+    found |= {f"@{path.parents[1].name}/{path.name}/": path for path in local}
+    return {"": scope} | {
+        start: replace(scope, memory_dir=path, team_dir=None, mode=Mode.AUTO, readable=(path,), writable=(path,))
+        for start, path in sorted(found.items())
+        if path.is_dir() and os.path.realpath(path) == str(path)
+    }
+
+
+def read_places(found: Mapping[str, Scope], headers: Iterable[NoteHeader]) -> dict[str, str]:
+    """Return `read_files` of all these places; blocking."""
+    return {
+        f"{start}{name}": text
+        for start, place in found.items()
+        for name, text in read_files(place, () if start else headers).items()
+    }
+
+
 def facts_of(text: str) -> list[str]:
     """Return a note's facts; of one that has none its description."""
     found = facts(text)
     about = str(parse(text)[0].get("description") or "")
     return found or ([about] if about else [])
+
+
+def whole(note: str, text: str) -> Item:
+    """Return a note as an item, as it stands now."""
+    found = facts_of(text)
+    return Item(note=note, text=next(iter(found), ""), facts=tuple(map(fact_hash, found)))
 
 
 def find(files: Mapping[str, str], words: str) -> list[Item]:
@@ -107,7 +151,7 @@ def find(files: Mapping[str, str], words: str) -> list[Item]:
     for note, found in split.items():
         scores = [wording.share_of_known(words, f"{fact} {_title(note)}") for fact in found]
         if found and len(found) > 1 and min(scores) >= _ENOUGH and not note.startswith(f"{LOGS}/"):
-            scored.setdefault(note, (max(scores), Item(note=note, text=found[0])))
+            scored.setdefault(note, (max(scores), whole(note, files[note])))
             continue
         for fact, score in zip(found, scores, strict=True):
             item = Item(note=note, hash=fact_hash(fact), text=fact)
@@ -120,18 +164,41 @@ def find(files: Mapping[str, str], words: str) -> list[Item]:
 def gone(files: Mapping[str, str], items: Iterable[Item]) -> Gone:
     """Return what these items are in the present notes; what is not there any more is left out."""
     split = {note: facts_of(text) for note, text in files.items()}
-    whole = frozenset(item.note for item in items if not item.hash and item.note in split)
-    hashes = {item.hash for item in items if item.hash}
+    items = tuple(items)
+    hashes = {item.hash for item in items if item.hash}.union(*(item.facts for item in items))
+    named = {item.note for item in items if not item.hash and item.note in split}
+    notes = frozenset(note for note in named if hashes.issuperset(map(fact_hash, split[note])))
     everything = tuple(fact for found in split.values() for fact in found)
     texts = [fact for fact in everything if fact_hash(fact) in hashes]
-    texts += [fact for note in sorted(whole) for fact in split[note]]
-    return Gone(notes=whole, texts=tuple(dict.fromkeys(texts)), corpus=everything)
+    return Gone(notes=notes, texts=tuple(dict.fromkeys(texts)), corpus=everything)
 
 
 def holding(files: Mapping[str, str], what: Gone) -> list[str]:
     """Return the names of the notes that will lose something; day logs are not named."""
     notes = (note for note in files if not note.startswith(f"{LOGS}/"))
     return [note for note in notes if note in what.notes or any(map(what.same, facts_of(files[note])))]
+
+
+async def erase_everywhere(
+    found: Mapping[str, Scope],
+    what: Gone,
+    held: Sequence[str],
+    *,
+    messages: frozenset[int],
+    notes: Notes,
+    leases: Leases,
+) -> None:
+    """Do `erase` in the memory itself, and at each other of these places that holds something of it."""
+    for start, place in found.items():
+        here = [note.removeprefix(start) for note in held if _start(note, found) == start]
+        if here or not start:
+            whole_notes = frozenset(note.removeprefix(start) for note in what.notes if _start(note, found) == start)
+            part = replace(what, notes=whole_notes)
+            await erase(place, part, here, messages=messages, notes=notes, leases=leases)
+
+
+def _start(note: str, found: Mapping[str, Scope]) -> str:
+    return max((start for start in found if note.startswith(start)), key=len)
 
 
 async def erase(
@@ -142,41 +209,43 @@ async def erase(
     Doing it again changes nothing, so that one that was cut short can be repeated. Raises what `Notes` raises.
     """
     await to_thread.run_sync(scrub_snapshots, scope, what)
-    for note in held:
-        await _erase_from(scope, note, what, notes)
+    left_nothing = {note for note in held if await _erase_from(scope, note, what, notes)}
     for folder in (scope.memory_dir, scope.team_dir):
         if folder is not None:
-            await _clear_index(scope, folder, what, notes)
+            await _clear_index(scope, folder, what, left_nothing, notes)
     async with leases.hold(f"memory:{scope.memory_dir}", seconds=30.0, wait=30.0):
-        await to_thread.run_sync(partial(dailylog.scrub, scope, messages=messages, tells=what.tells))
+        tells = what.same if scope.shared else what.tells  # one person's words may hold another's
+        await to_thread.run_sync(partial(dailylog.scrub, scope, messages=messages, same=what.same, tells=tells))
     await to_thread.run_sync(scrub_snapshots, scope, what)  # one may have been taken meanwhile
 
 
-async def _erase_from(scope: Scope, note: str, what: Gone, notes: Notes) -> None:
+async def _erase_from(scope: Scope, note: str, what: Gone, notes: Notes) -> bool:
+    """Take it out of a note, and return whether the note is gone; what was added to it since stays."""
     path = scope.memory_dir / note
     for _ in range(_TRIES):
         try:
             present = await notes.read(scope, path)
-            left = "" if note in what.notes else redacted(present.text, what.same, what.betrays, title=_title(note))
+            nothing = note in what.notes and all(map(what.same, facts_of(present.text)))
+            left = "" if nothing else redacted(present.text, what.same, what.betrays, title=_title(note))
             if not left:
                 await notes.delete(scope, path, expected=present.hash)
             elif left != present.text:
                 await notes.write(scope, path, left, expected=present.hash)
         except NoteMissing:
-            return
+            return True
         except Conflict:
             continue
-        return
+        return not left
     raise Conflict(f"the note {note} did not stand still", actual="")
 
 
-async def _clear_index(scope: Scope, folder: Path, what: Gone, notes: Notes) -> None:
+async def _clear_index(scope: Scope, folder: Path, what: Gone, left_nothing: Collection[str], notes: Notes) -> None:
     try:
         present = await notes.read(scope, folder / INDEX)
     except NoteMissing:
         return
     prefix = f"{TEAM}/" if folder == scope.team_dir else ""
-    text = _index_without(present.text, what, what.notes, prefix=prefix)
+    text = _index_without(present.text, what, left_nothing, prefix=prefix)
     if text != present.text:
         await notes.write(scope, folder / INDEX, text, expected=present.hash)
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import regex
 
+from memory.comments import without_comments
 from memory.metadata import parse
 
-_ITEM = regex.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?=\S)")
-_HEADING = regex.compile(r"\s{0,3}(?:#{1,6}\s|(?:[-*_=]\s*){3,}$)")  # or a rule, or an underline
-_COMMENT = regex.compile(r"<!--.*?-->", regex.DOTALL)
+_ITEM = regex.compile(r"\s*+(?:[-*+]|\d++[.)])\s++(?=\S)")
+_HEADING = regex.compile(r"\s{0,3}(?:#{1,6}\s|(?:[-*_=]\s*+){3,}+$)")  # or a rule, or an underline
 # Scripts that are written without blanks count by the character, the others by the word.
 _WORD = regex.compile(
     r"(?V1)[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
@@ -22,7 +22,7 @@ _SURVIVES = 0.6
 def facts(text: str) -> list[str]:
     """Return the facts of a note, each list item or paragraph on one line; headings and metadata are none."""
     _, body = parse(text)
-    return [" ".join(fact.split()) for fact in _blocks(_COMMENT.sub("", body)) if _words(fact)]
+    return [" ".join(fact.split()) for fact in _blocks(without_comments(body)) if _words(fact)]
 
 
 def without(text: str, drop: Callable[[str], bool]) -> str:
@@ -32,7 +32,7 @@ def without(text: str, drop: Callable[[str], bool]) -> str:
     gone = {
         place
         for start, end in _spans(lines)
-        if _words(fact := " ".join(_COMMENT.sub("", _joined(lines[start:end])).split())) and drop(fact)
+        if _words(fact := " ".join(without_comments(_joined(lines[start:end])).split())) and drop(fact)
         for place in range(start, end)
     }
     kept = "\n".join(line for place, line in enumerate(lines) if place not in gone)

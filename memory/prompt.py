@@ -14,6 +14,7 @@ from anyio import to_thread
 from markdown_it import MarkdownIt
 
 from memory import prompt_sections as sections
+from memory.comments import without_comments
 from memory.disk import Folder, walk
 from memory.errors import PathRefused
 from memory.index import INDEX
@@ -32,7 +33,6 @@ _INDEX_BYTES = 8 * 1024 * 1024
 
 _KIB = 1024
 _TOLD = 40
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _log = structlog.get_logger(__name__)
 
 
@@ -225,10 +225,10 @@ def strip_hidden(text: str) -> str:
     if "<!--" not in text:
         return text
     lines = text.split("\n")
-    for token in reversed(MarkdownIt("commonmark").parse(text)):
+    for token in reversed(MarkdownIt("commonmark").disable("inline").parse(text)):
         if token.type == "html_block" and token.map and token.content.lstrip().startswith("<!--"):
             start, end = token.map
-            left = _COMMENT.sub("", "\n".join(lines[start:end]))
+            left = without_comments("\n".join(lines[start:end]))
             lines[start:end] = [left] if left.strip() else []
     return "\n".join(lines)
 

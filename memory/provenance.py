@@ -1,19 +1,20 @@
 """Who said each fact: from which human sentence a new one stems, and where an old one went in a rewrite.
 
-A fact is a list item or a paragraph (`memory.facts`). It is known by the hash of its words, so that case, signs, the
-time before it and the date behind it make no other fact of it.
+A fact is a list item or a paragraph (`memory.facts`). It is known by the hash of its text, in which case, blanks
+and the punctuation behind it do not count: a sign, a number or a date more makes another fact of it.
 """
 
 import hashlib
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
+from zoneinfo import ZoneInfo
 
 import regex
 from anyio import to_thread
@@ -46,9 +47,9 @@ _MOST = 0.5
 _PART = 0.8
 _PART_STEMS = 3  # fewer words may be a name alone
 _CLOCK = regex.compile(r"\A\d{1,2}:\d{2}\s+")
-_DATE = regex.compile(r"[,\s]*\d{4}-\d{2}-\d{2}(?=\)[.。]?\s*\Z)")
+_SAID = regex.compile(r" \((?:([^()\d,]{1,60}), )?(\d{4}-\d{2}-\d{2})\)[.。]?\Z")  # as the prompt asks for
 _STAMP = regex.compile(r"\s*\([^()]*\d{4}-\d{2}-\d{2}\)[.。]?\s*\Z")
-_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+_TRAILING = ".。!！,;:… "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,13 +123,28 @@ class NoLedger:
 
 
 def normal(fact: str) -> str:
-    """Return a fact's words in one form; who is named in it counts, when it was said or written down does not."""
-    text = _DATE.sub("", _CLOCK.sub("", unicodedata.normalize("NFKC", fact)))
-    return " ".join(_WORD.findall(text.casefold()))
+    """Return a fact in one form: case, blanks and the punctuation behind it do not count, all other signs do."""
+    return " ".join(unicodedata.normalize("NFC", fact).lower().split()).rstrip(_TRAILING)
+
+
+def _restated(fact: str, days: Collection[str] | None = None) -> str:
+    """Return a fact's form without the date behind it, if that is one of these days; None: whichever it is.
+
+    Of a fact that is said again that is the day on which it was said. Any other date is part of what is said.
+    """
+    text = " ".join(fact.split())
+    stamp = _SAID.search(text)
+    if stamp is None or (days is not None and stamp[2] not in days):
+        return normal(text)
+    return normal(text[: stamp.start()] + (f" ({stamp[1]})" if stamp[1] else ""))
+
+
+def _forms(fact: str) -> set[str]:
+    return {normal(fact), _restated(fact)}
 
 
 def fact_hash(fact: str) -> str:
-    """Return the hash by which a fact is known: SHA-256 of its words, in hex."""
+    """Return the hash by which a fact is known: SHA-256 of its normal form, in hex."""
     return hashlib.sha256(normal(fact).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -270,6 +286,21 @@ class Witness:
         """Refuse nothing: this run acts on a person's word."""
 
 
+class TurnWitness(Witness):
+    """Refuses every new fact once something was forgotten: the turn may have read it before, and word it anew.
+
+    `erased` tells whether anything was forgotten since the turn began.
+    """
+
+    def __init__(self, erased: Callable[[], Awaitable[bool]]) -> None:
+        super().__init__()
+        self._erased = erased
+
+    async def _check(self, scope: Scope, came: Sequence[Placed], went: Sequence[Placed]) -> None:
+        if came and await self._erased():
+            raise WriteRefused("something was forgotten meanwhile, and this may tell it: nothing is noted in this turn")
+
+
 class ExtractionWitness(Witness):
     """Refuses what an extraction run must not write: what is noted already, and what no human said.
 
@@ -279,14 +310,18 @@ class ExtractionWitness(Witness):
     def __init__(self, *, heard: Sequence[Spoken], shown: Iterable[str]) -> None:
         super().__init__()
         self._heard = heard
-        self._shown = frozenset(map(fact_hash, shown))
+        self._shown = frozenset[str]().union(*map(_forms, shown))
 
     async def _check(self, scope: Scope, came: Sequence[Placed], went: Sequence[Placed]) -> None:
         moved = {placed.hash for placed in (*went, *self.gone)}
         fresh = [placed for placed in came if placed.hash not in moved]
         if not fresh:
             return
-        injected = [placed for placed in fresh if placed.hash in self._shown and not self._said(placed.fact)]
+        zone = ZoneInfo(scope.timezone)
+        days = {spoken.at.astimezone(zone).date().isoformat() for spoken in self._heard}
+        injected = [
+            placed for placed in fresh if _restated(placed.fact, days) in self._shown and not self._said(placed.fact)
+        ]
         if injected:
             raise WriteRefused(
                 f"nobody said this in these messages, it only stood in what was recalled: {injected[0].fact[:80]!r}. "
@@ -294,7 +329,7 @@ class ExtractionWitness(Witness):
             )
         if went or fresh[0].note.startswith(f"{TEAM}/"):
             return  # a correction may well end in words that stand elsewhere; the team's copy is for others
-        elsewhere = await to_thread.run_sync(partial(_noted, scope, fresh))
+        elsewhere = await to_thread.run_sync(partial(_noted, scope, {_restated(placed.fact, days) for placed in fresh}))
         if elsewhere is not None:
             raise WriteRefused(f"already noted in {elsewhere}: the same fact again changes nothing")
 
@@ -303,19 +338,18 @@ class ExtractionWitness(Witness):
         return any(wording.share(_unstamped(fact), spoken.text) >= SUPPORTED for spoken in self._heard)
 
 
-def _noted(scope: Scope, fresh: Sequence[Placed]) -> str | None:
-    """Return a note that holds one of these facts, if each of them is noted; blocking."""
-    missing = {placed.hash for placed in fresh}
-    longest = [max(normal(placed.fact).split(), key=len, default="") for placed in fresh]
+def _noted(scope: Scope, missing: set[str]) -> str | None:
+    """Return a note that holds one of these facts, given in one form, if each of them is noted; blocking."""
+    longest = [max(words.rstrip(")").split(), key=len, default="") for words in missing]
     first: str | None = None
     for path, saved in snapshots.read_all(scope).items():
-        text = unicodedata.normalize("NFKC", saved.text).casefold()
+        text = unicodedata.normalize("NFC", saved.text).lower()
         if path.name == INDEX or snapshots.is_log(scope, path) or not any(word in text for word in longest):
             continue  # most notes share no word with it, and taking one apart is dear
-        held = missing & set(map(fact_hash, facts(saved.text)))
+        held = missing.intersection(set[str]().union(*map(_forms, facts(saved.text))))
         if held:
             first = first or path.relative_to(scope.memory_dir).as_posix()
-            missing -= held
+            missing = missing - held
     return None if missing else first
 
 

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import chain, groupby
+from itertools import accumulate, chain, groupby
 from typing import Any
 
 from adapters.text.split import split
@@ -88,11 +88,28 @@ def _text_of(document: Document) -> str:
 
 
 def _fits(document: Document) -> bool:
+    if any(total > MAX_TEXT for total in accumulate(_lengths(document.blocks))):
+        return False  # before a long text is rendered
     if len(_text_of(document)) > MAX_TEXT:
         return False
     blocks = list(_message_blocks(document.blocks))
     size = len(json.dumps(blocks, ensure_ascii=False).encode())
     return size <= MAX_BLOCKS and len(blocks) <= MAX_BLOCK_COUNT
+
+
+def _lengths(blocks: Blocks) -> Iterator[int]:
+    """Yield lengths of text that together are at most those of the rendered one; tables are left out."""
+    for block in blocks:
+        match block:
+            case Paragraph() | Heading():
+                yield from (len(span.text) for span in block.spans)
+            case Fence():
+                yield len(block.text)
+            case Quote():
+                yield from _lengths(block.blocks)
+            case Bullets():
+                for item in block.items:
+                    yield from _lengths(item.blocks)
 
 
 def _visible(text: str) -> bool:

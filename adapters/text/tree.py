@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
 
-_MAX_LEVEL = 20  # of nested quotes and lists (a list counts twice); what is deeper stays text
+from adapters.text.reader import reader
+
 _MAX_LANGUAGE = 40
 _MAX_HREF = 2048  # longer ones are written out: a platform would refuse them as a link
 _LINK = re.compile(r"(?:https?://[^/\s?#]|mailto:\S|tg://\S)\S*", re.IGNORECASE)
@@ -124,41 +123,16 @@ class Document:
 def parse(markdown: str) -> Document:
     """Read Markdown (CommonMark, tables, strikethrough) in linear time; any text is valid.
 
-    Lone surrogates become U+FFFD. Blank text gives a document without blocks.
+    Lone surrogates become U+FFFD. Blank text gives a document without blocks. From where it holds more blocks,
+    marks or cells than anybody could read, it stays text as it is written.
     """
-    tokens = _reader().parse(_LONE_SURROGATE.sub("\ufffd", markdown))
+    tokens = reader().parse(_LONE_SURROGATE.sub("\ufffd", markdown))
     return Document(blocks=_blocks(iter(tokens)))
 
 
 def text_of(spans: Spans) -> str:
     """Return the bare text of spans."""
     return "".join(span.text for span in spans)
-
-
-def _reader() -> MarkdownIt:
-    # `reference` is off because "[Update]: done" would silently vanish as the definition of a link.
-    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 2 * _MAX_LEVEL})
-    reader.enable(["table", "strikethrough"]).disable(["reference", "html_block", "html_inline"])
-    reader.block.ruler.before("table", "too_deep", _too_deep)
-    return reader
-
-
-def _too_deep(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001 - the library's signature
-    """Take what is nested too deep as plain text: the library by itself would drop it."""
-    if silent or state.level < _MAX_LEVEL:
-        return False
-    line = start
-    while line < end and (state.isEmpty(line) or state.sCount[line] >= state.blkIndent):
-        line += 1
-    state.push("paragraph_open", "p", 1)
-    inline = state.push("inline", "", 0)
-    inline.children = [
-        Token("text", "", 0, content=state.getLines(start, line, state.blkIndent, keepLastLF=False).strip())
-    ]
-    state.push("paragraph_close", "p", -1)
-    inline.type = "verbatim"  # `inline` would be read for styles
-    state.line = line
-    return True
 
 
 def _blocks(tokens: Iterator[Token], closing: str = "") -> Blocks:

@@ -13,12 +13,13 @@ from gateway.erasures import Erasures
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
-from memory.erasure import Gone, Item, erase, facts_of, find, gone, holding, read_files
+from memory.erasure import Gone, Item, erase_everywhere, find, gone, holding, places, read_places, whole
 from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
 from memory.extract import Scans, writable
 from memory.notes import Notes
 from memory.paths import TEAM
 from memory.ports import Leases
+from memory.provenance import Source
 from memory.scope import Scope
 
 _LEASE_SECONDS = 30.0
@@ -75,20 +76,21 @@ class ErasureCommands:
         if not asked.scope.enabled:
             return Reply(text=OFF)
         words = asked.arguments.replace("`", "").strip()
-        if not words:
+        if not words.strip(" ,"):
             return Reply(text=_USAGE)
         files = await self._files(asked.scope)
         if _numbers(words) is not None:
-            return await self._confirmed(asked, files, words)
+            return await self._confirmed(asked, words)
         sure = _named(files, words.rpartition(" ")[0]) if words.lower().endswith(" yes") else None
         if sure is not None:
-            return await self._forget(asked, files, [Item(note=sure)])
+            shown = [item for item in await self._offered(asked) if item.note == sure and not item.hash]
+            return await self._forget(asked, shown) if shown else await self._search(asked, files, sure)
         return await self._search(asked, files, words)
 
     async def _search(self, asked: Asked, files: Mapping[str, str], words: str) -> Reply:
         note = _named(files, words)
         if note is not None:
-            return await self._ask(asked, [Item(note=note, text=_first(files[note]))], f"`/forget {note} yes`")
+            return await self._ask(asked, [whole(note, files[note])], f"`/forget {note} yes`")
         found = await to_thread.run_sync(find, files, words)
         if not found:
             return Reply(text="I find nothing in memory that fits. `/memory` lists the notes.")
@@ -96,7 +98,7 @@ class ErasureCommands:
 
     async def _ask(self, asked: Asked, items: Sequence[Item], how: str) -> Reply:
         kept = [
-            {"note": item.note, "hash": item.hash} for item in items
+            {"note": item.note, "hash": item.hash, "facts": list(item.facts)} for item in items
         ]  # hashes: the words must not outlive the notes
         inbound = asked.claim.inbound
         await self.erasures.offer(asked.scope, str(inbound.address), inbound.account, kept)
@@ -106,24 +108,22 @@ class ErasureCommands:
             "This conversation then begins anew."
         )
 
-    async def _confirmed(self, asked: Asked, files: Mapping[str, str], words: str) -> Reply:
+    async def _offered(self, asked: Asked) -> list[Item]:
         inbound = asked.claim.inbound
-        offered = await self.erasures.offered(asked.scope, str(inbound.address), inbound.account)
+        kept = await self.erasures.offered(asked.scope, str(inbound.address), inbound.account)
+        return [Item(note=each["note"], hash=each["hash"], facts=tuple(each.get("facts", ()))) for each in kept]
+
+    async def _confirmed(self, asked: Asked, words: str) -> Reply:
+        offered = await self._offered(asked)
         if not offered:
             return Reply(text=f"Nothing is listed for you any more. {_USAGE}")
         numbers = _numbers(words) or range(1, len(offered) + 1)
         if not all(1 <= number <= len(offered) for number in numbers):
             return Reply(text=f"The list goes from 1 to {len(offered)}.")
-        return await self._forget(asked, files, [Item(**offered[number - 1]) for number in dict.fromkeys(numbers)])
+        return await self._forget(asked, [offered[number - 1] for number in dict.fromkeys(numbers)])
 
-    async def _forget(self, asked: Asked, files: Mapping[str, str], items: Sequence[Item]) -> Reply:
-        scope, account = asked.scope, asked.claim.inbound.account
-        known = [(item, what) for item in items if (what := gone(files, [item])).texts or what.notes]
-        if not known:
-            return Reply(text="That is forgotten already.")
-        refused = [why for item, what in known if (why := await self._refusal(scope, account, files, item, what))]
-        if refused:
-            return Reply(text="\n".join(dict.fromkeys(refused)))
+    async def _forget(self, asked: Asked, items: Sequence[Item]) -> Reply:
+        scope = asked.scope
         try:
             async with AsyncExitStack() as stack:
                 lease = f"extract:{scope.memory_dir}"
@@ -131,24 +131,36 @@ class ErasureCommands:
                 with suppress(LeaseLost):  # a dream that runs sees by itself that something was forgotten, and ends
                     dream = self.leases.hold(f"dream:{scope.memory_dir}", seconds=_LEASE_SECONDS, wait=0.0)
                     await stack.enter_async_context(dream)
-                return await self._erase(scope, [item for item, _ in known])
+                return await self._erase(scope, asked.claim.inbound.account, items)
         except (LeaseLost, Conflict):
             return Reply(text=_BUSY)
         except (PathRefused, WriteRefused) as error:
             return Reply(text=f"I can't take it out of its note: {error}.")
 
-    async def _erase(self, scope: Scope, items: Sequence[Item]) -> Reply:
-        """Record it first, so that nothing rebuilds what is being taken out."""
-        files = await self._files(scope)  # anew: what was being saved is saved now
-        what = gone(files, items)
+    async def _erase(self, scope: Scope, account: Account, items: Sequence[Item]) -> Reply:
+        """Record it first, so that nothing rebuilds what is being taken out, and after, for what began meanwhile."""
+        found = await self._places(scope)
+        files = await self._files(scope)  # what was being saved is saved now
+        known = [(item, what) for item in items if (what := gone(files, [item])).texts or what.notes]
+        if not known:
+            return Reply(text="That is forgotten already.")
+        refused = [why for item, what in known if (why := await self._refusal(scope, account, files, item, what))]
+        if refused:
+            return Reply(text="\n".join(dict.fromkeys(refused)))
+        what = gone(files, [item for item, _ in known])
+        sources = [each for said in (await self.provenance.sources(scope, what.hashes)).values() for each in said]
+        messages = await self._messages(scope, what, sources)
+        await self.erasures.erase(scope, messages=messages, what=what)
         held = holding(files, what)
-        sources = await self.provenance.sources(scope, what.hashes)
-        said_in = {each.message_id for found in sources.values() for each in found if each.message_id is not None}
-        messages = await self.erasures.messages_telling(scope, what.tells, said_in)
-        await self.erasures.erase(scope, messages=messages, hashes=what.hashes)
-        await erase(scope, what, held, messages=messages, notes=self.notes, leases=self.leases)
+        await erase_everywhere(found, what, held, messages=messages, notes=self.notes, leases=self.leases)
+        await self.erasures.erase(scope, messages=await self._messages(scope, what, sources), what=what)
         count = len(what.texts)
         return Reply(text=f"Forgotten: {count} {'fact' if count == 1 else 'facts'}. This conversation begins anew.")
+
+    async def _messages(self, scope: Scope, what: Gone, sources: Sequence[Source]) -> frozenset[int]:
+        known = {each.message_id for each in sources if each.message_id is not None}
+        by = {each.account for each in sources} if scope.shared else None  # others may have said the like
+        return await self.erasures.messages_telling(scope, what.tells, known, by=by or None)
 
     async def _refusal(self, scope: Scope, account: Account, files: Mapping[str, str], item: Item, what: Gone) -> str:
         """Return why this person may not have this forgotten here, "" if they may."""
@@ -164,7 +176,10 @@ class ErasureCommands:
 
     async def _files(self, scope: Scope) -> dict[str, str]:
         headers = await self.scanner.scan(scope)
-        return await to_thread.run_sync(partial(read_files, scope, headers))
+        return await to_thread.run_sync(partial(read_places, await self._places(scope), headers))
+
+    async def _places(self, scope: Scope) -> dict[str, Scope]:
+        return await to_thread.run_sync(partial(places, scope, self.settings.home))
 
 
 def _numbers(words: str) -> list[int] | None:
@@ -174,7 +189,7 @@ def _numbers(words: str) -> list[int] | None:
     parts = words.replace(",", " ").split()
     return (
         [int(part) for part in parts]
-        if all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts)
+        if parts and all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts)
         else None
     )
 
@@ -183,10 +198,7 @@ def _named(files: Mapping[str, str], words: str) -> str | None:
     return next((name for name in (words, f"{words}.md") if name in files), None)
 
 
-def _first(text: str) -> str:
-    return next(iter(facts_of(text)), "")
-
-
 def _shown(item: Item) -> str:
     text = item.text if len(item.text) <= _SHOWN else f"{item.text[: _SHOWN - 1]}…"
-    return f"{text} (in `{item.note}`)" if item.hash else f"`{item.note}`, the whole note: {text}"
+    agent = f"agent {item.note[1:].rpartition('/')[0]}: " if item.note.startswith("@") else ""
+    return f"{agent}{text} (in `{item.note}`)" if item.hash else f"{agent}`{item.note}`, the whole note: {text}"

@@ -122,6 +122,7 @@ class Loading:
             return
         if len(self.files) >= self._settings.max_files or self._bytes_left <= 0:
             self._skip(label, "there are too many instructions already")
+            self._warn_of_all()
             return
         raw = self._read(real, kind, label)
         if raw is None:
@@ -181,6 +182,8 @@ class Loading:
         if cut:
             data = data[: data.rfind(b"\n") + 1 or limit]
             self.warnings.append(f"`{label}` is too long: only its first {len(data)} bytes are used.")
+            if limit < self._settings.file_max_bytes:
+                self._warn_of_all()
         return _Raw(text=data.decode("utf-8-sig", errors="replace"), cut=cut)
 
     def _warn_of_size(self, file: InstructionFile) -> None:
@@ -188,6 +191,13 @@ class Loading:
         if length > limit:
             _log.warning("instructions.large", kind=str(file.kind), characters=length)
             self.warnings.append(f"`{file.label}` has {length} characters; over {limit}, answers get worse and dearer.")
+
+    def _warn_of_all(self) -> None:
+        files, size = self._settings.max_files, self._settings.total_max_bytes
+        warning = f"All instructions together may come to {size} bytes in {files} files: the rest is left out."
+        if warning not in self.warnings:
+            _log.warning("instructions.too_many", files=len(self.files), limit_files=files, limit_bytes=size)
+            self.warnings.append(warning)
 
     def _markdown(self, folder: Path, kind: Kind) -> Iterator[Path]:
         """Yield the Markdown files below a folder in the order of their paths, linked folders of the scope too."""

@@ -19,7 +19,7 @@ _DEEPEST_PATH = 64
 _ODD_SET = re.compile(r"\[[!^]?\]?[^\]]*(?:\[|--|&&|~~|\|\|)")
 """A set of characters of which `re` warns that it may mean something else one day."""
 _HEAD = re.compile(r"\A(---[ \t]*\n)(.*?\n)(?=---[ \t]*(?:\n|\Z))", re.DOTALL)
-_VALUE = re.compile(r"^([ \t]*(?:-|paths:)[ \t]+)([^\"'\s].*?)[ \t]*$", re.MULTILINE)
+_VALUE = re.compile(r"^([ \t]*+(?:-|paths:)[ \t]++)([^\"'\s].*+)$", re.MULTILINE)
 
 
 def with_plain_globs(text: str) -> str:
@@ -55,7 +55,7 @@ def matches(globs: Sequence[str], touched: Path, *, base: Path) -> bool:
 
 
 def _quoted(match: re.Match[str]) -> str:
-    value = match[2]
+    value = match[2].rstrip(" \t")
     if value.startswith("[") and value.endswith("]"):
         value = value[1:-1]
     value = value.replace("'", "''")

@@ -22,9 +22,10 @@ class InstructionSettings(BaseModel):
     excludes: tuple[str, ...] = ()
     """Globs in the form of .gitignore, on absolute paths; the operator's own files are never excluded."""
     warn_characters: int = Field(default=40_000, ge=1)
-    file_max_bytes: int = Field(default=256 * 1024, ge=1024)
+    file_max_bytes: int = Field(default=100_000, ge=1024)
     """A longer file is cut here."""
-    total_max_bytes: int = Field(default=1024 * 1024, ge=1024)
+    total_max_bytes: int = Field(default=100_000, ge=1024)
+    """What is loaded at once; even at one token a byte it leaves a session room for its conversation."""
     max_files: int = Field(default=200, ge=1)
 
     @field_validator("excludes")

@@ -1,5 +1,6 @@
 """What was forgotten, and memory that is left aside, is in no later request: not in a chat, fork, recall or dream."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from sqlalchemy import select
 from gateway.db.models import ErasureRow, MessageRow
 from gateway.llm.standin.answers import Answer
 from memory.snapshot import kept_beside
-from tests.acceptance.whole import ANN, Clock, Speaker, Whole, calls, note, whole
+from tests.acceptance.whole import ANN, Clock, Speaker, Whole, calls, note, until, whole
 
 CANARY = "zebrafish"
 SAID = f"I prefer a {CANARY} to any dog."
@@ -104,6 +105,55 @@ async def test_an_extraction_that_was_due_is_dropped_with_the_transcript_that_ho
     assert list(running.model.requests)[since:] == []
 
 
+async def test_what_others_said_in_another_topic_stays_due(running: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(_: object) -> tuple[int, ...]:
+        return ()
+
+    memory = await told(running, BOB_IN_G)
+    await running.tell(BOB_IN_G, f"/forget {CANARY}")
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.extraction.Extractions._due", nothing)
+        await running.tell(Speaker(user="42", chat="-100", thread="9"), "I live in Kiel.")
+        since = len(running.model.requests)
+        assert "Forgotten" in await running.tell(BOB_IN_G, "/forget all")
+    await running.settled()
+    assert any("Kiel" in path.read_text() for path in memory.rglob("*.md"))
+    assert leaks(running, since=since) == []
+
+
+async def test_what_was_said_before_memory_was_left_aside_is_kept_afterwards(
+    running: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(_: object) -> tuple[int, ...]:
+        return ()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.extraction.Extractions._due", nothing)
+        await running.tell(ANN, "I live in Kiel.")
+        await running.tell(ANN, "/ignore on")
+    memory = (await running.scope(ANN)).memory_dir
+    await running.settled()
+    assert running.forks == []
+    await running.tell(ANN, "/ignore off")
+    await running.settled()
+    assert any("Kiel" in path.read_text() for path in memory.rglob("*.md"))
+
+
+async def test_in_a_shared_log_nobody_scrubs_what_another_said(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", '[memory]\nmemory_mode = "log"\n') as running:
+        await running.tell(ANN_IN_G, "I live in Kiel near the harbour.")
+        longer = "I prefer that you know: I keep bees in two hives, and live in Kiel near the harbour."
+        await running.tell(BOB_IN_G, longer)
+        await running.settled()
+        memory = (await running.scope(ANN_IN_G)).memory_dir
+        logs = list(memory.rglob("logs/*/*/*.md"))
+        await running.tell(BOB_IN_G, "/forget prefer that you know")
+        assert "Forgotten" in await running.tell(BOB_IN_G, "/forget 1")
+        text = "".join(log.read_text() for log in logs)
+        assert "Ann: I live in Kiel near the harbour." in text
+        assert "bees" not in text
+
+
 async def test_snapshots_of_dreams_lose_it_too_so_that_no_undo_brings_it_back(running: Whole) -> None:
     memory = await told(running)
     await running.remember(ANN, "Ann keeps bees", name="bees")
@@ -173,10 +223,54 @@ async def test_a_note_goes_by_its_name_after_one_confirmation(running: Whole) ->
     file = await running.remember(ANN, "Ann keeps bees", name="bees")
     assert "`/forget bees.md yes`" in await running.tell(ANN, "/forget bees")
     assert file.exists()
+    assert "Say what to forget" in await running.tell(ANN, "/forget ,")
+    assert file.exists()
     assert "Forgotten" in await running.tell(ANN, "/forget bees yes")
     assert not file.exists()
     assert "bees" not in (file.parent / "MEMORY.md").read_text()
     assert "forgotten already" in await running.tell(ANN, "/forget 1")
+
+
+async def test_what_came_into_a_note_after_it_was_listed_stays(running: Whole) -> None:
+    file = await running.remember(ANN, "Ann keeps bees", name="bees")
+    await running.tell(ANN, "/forget bees")
+    file.write_text(file.read_text() + "\n- The key is under the third stone\n")
+    assert "Forgotten: 1 fact." in await running.tell(ANN, "/forget 1")
+    assert "third stone" in file.read_text()
+    assert "keeps bees" not in file.read_text()
+
+
+async def test_a_session_begun_while_the_notes_were_being_cleared_is_not_carried_on(running: Whole) -> None:
+    memory = await told(running)
+    topic = Speaker(user="42", chat="42", thread="7")
+    await running.tell(ANN, f"/forget {CANARY}")
+    async with running.core.leases.hold(f"memory:{memory}", seconds=30, wait=5):
+        forgetting = asyncio.create_task(running.tell(ANN, "/forget all"))
+        await until(lambda: recorded(running), "nothing was recorded")
+        await running.tell(topic, "Hello there")
+        assert CANARY in str(running.chats[-1].body)
+    assert "Forgotten" in await forgetting
+    await running.settled()
+    since = len(running.model.requests)
+    await running.tell(topic, "Which animal do I prefer to any dog?")
+    await running.settled()
+    assert leaks(running, since=since) == []
+    assert on_disk(memory.parent) == []
+
+
+async def recorded(running: Whole) -> bool:
+    async with running.core.database.read() as session:
+        return await session.scalar(select(ErasureRow.id).limit(1)) is not None
+
+
+async def test_what_an_agent_noted_is_listed_with_its_name_and_forgotten_too(running: Whole) -> None:
+    await told(running)
+    soil = running.core.homes.home(ANN.principal) / "agent-memory" / "gardener" / "soil.md"
+    soil.parent.mkdir(parents=True)
+    soil.write_text(note(f"The {CANARY} of Ann likes soil"))
+    assert "agent gardener: " in await running.tell(ANN, f"/forget {CANARY}")
+    assert "Forgotten" in await running.tell(ANN, "/forget all")
+    assert not soil.exists()
 
 
 async def test_what_is_listed_can_be_confirmed_for_ten_minutes_by_whom_it_was_shown_to(
@@ -201,8 +295,11 @@ async def test_in_a_shared_chat_only_who_said_it_or_an_owner_may_have_it_forgott
         assert "Forgotten" in await forget(running, ANN_IN_G)
         assert on_disk(memory.parent) == []
         await running.remember(ANN_IN_G, "Somebody keeps bees", name="bees")  # by hand: nobody is known to have said it
+        await running.tell(ANN_IN_G, "/forget bees")
         assert "Only who said it" in await running.tell(ANN_IN_G, "/forget bees yes")
-        assert "Forgotten" in await running.tell(Speaker(user="44", chat="-100", name="Eve"), "/forget bees yes")
+        eve = Speaker(user="44", chat="-100", name="Eve")
+        assert "To have it forgotten" in await running.tell(eve, "/forget bees yes")
+        assert "Forgotten" in await running.tell(eve, "/forget bees yes")
 
 
 async def test_a_team_note_is_forgotten_in_a_chat_of_the_team_and_then_in_the_others(tmp_path: Path) -> None:
@@ -216,6 +313,7 @@ async def test_a_team_note_is_forgotten_in_a_chat_of_the_team_and_then_in_the_ot
         for _ in range(2):
             await running.core.night.clock.run_now("team-sync")
         assert on_disk((await running.scope(in_h)).memory_dir)
+        await running.tell(ANN_IN_G, "/forget team/pets")
         assert "Forgotten" in await running.tell(ANN_IN_G, "/forget team/pets yes")
         for _ in range(2):
             await running.core.night.clock.run_now("team-sync")

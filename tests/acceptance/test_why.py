@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -119,7 +120,8 @@ async def test_a_correction_takes_the_place_of_the_old_fact_and_its_source(runni
 
 async def test_the_same_fact_again_changes_nothing(running: Whole) -> None:
     file = await running.remember(ANN, "Ann prefers tea in the morning", name="drinks")
-    again = note("Ann prefers tea in the morning (2026-12-24).")
+    today = running.core.clock().astimezone(ZoneInfo((await running.scope(ANN)).timezone)).date()
+    again = note(f"Ann prefers tea in the morning ({today}).")
     running.then_fork(calls(("write", {"file_path": "morning.md", "content": again})), "Done.")
     await running.tell(ANN, "As I said, I prefer tea in the morning.")
     await running.settled()

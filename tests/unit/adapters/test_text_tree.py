@@ -1,5 +1,9 @@
+import time
+from collections.abc import Callable
+
 import pytest
 
+from adapters.text import slack, telegram
 from adapters.text.layout import lay_out
 from adapters.text.tables import aligned, table_as_list
 from adapters.text.tree import Bullets, Document, Fence, Paragraph, Quote, Span, Table, parse
@@ -82,6 +86,53 @@ def test_a_table_as_a_list_leads_each_cell_by_its_heading() -> None:
 
 
 def test_long_headings_are_not_repeated_in_every_row() -> None:
-    rows = "|x|y|\n" * 1000
+    rows = "|x|y|\n" * 900
     bullets = table_as_list(table_of(f"|{'h' * 5000}|b|\n|-|-|\n{rows}"))
     assert len(lay_out(Document(blocks=(bullets,))).text) < 20_000
+
+
+def seconds(render: Callable[[str], object], markdown: str) -> float:
+    def once() -> float:
+        before = time.process_time()
+        render(markdown)
+        return time.process_time() - before
+
+    return min(once() for _ in range(3))
+
+
+TABLE = "|a|*b*|c|d|\n|-|-|-|-|\n" + "|cell|*two*|[3](http://a.b)|four|\n" * 200
+WIDE = f"{'|a' * 2000}|\n{'|-' * 2000}|\n" + f"{'|b' * 2000}|\n" * 2
+
+
+@pytest.mark.parametrize("render", [telegram.render, slack.render])
+@pytest.mark.parametrize("unit", ["*_[", "- a\n", "> a\n\n", "> ", "# a\n", TABLE, WIDE])
+def test_what_nobody_could_read_takes_no_longer_by_its_square(render: Callable[[str], object], unit: str) -> None:
+    few, many = (unit * (size // len(unit)) for size in (40_000, 160_000))
+    assert seconds(render, many) < 8 * seconds(render, few)
+
+
+@pytest.mark.parametrize("unit", ["*_[", "*a*\n", "a_", "a|b\n", WIDE])
+def test_beyond_the_limits_a_text_stays_as_it_is_written(unit: str) -> None:
+    markdown = unit * (60_000 // len(unit))
+    (paragraph,) = parse(markdown).blocks
+    assert paragraph == Paragraph(spans=(Span(text=markdown.strip()),))
+
+
+@pytest.mark.parametrize("mark", ["- ", "> ", "1. ", "\n", "# ", "> - "])
+def test_beyond_the_limits_no_block_is_lost(mark: str) -> None:
+    words = [f"w{number}" for number in range(9000)]
+    shown = lay_out(parse("\n".join(mark + word for word in words))).text
+    assert [word for word in shown.split() if word.startswith("w")] == words
+    assert len(parse("\n".join(mark + word for word in words)).blocks) < 5000
+
+
+def test_tables_beyond_the_limits_are_written_out_and_those_before_stay_tables() -> None:
+    document = parse(f"{TABLE}\n{TABLE}\n{TABLE}\n{TABLE}")
+    assert [type(block) for block in document.blocks] == [Table, Table, Paragraph, Paragraph]
+    assert lay_out(document).text.count("[3](http://a.b)") == 400
+
+
+def test_a_long_readable_answer_keeps_its_styles_to_the_end() -> None:
+    chapter = "## Chapter\n\nSome *words* and `code` in a **paragraph**.\n\n- one\n- two\n\n```py\nx = 1\n```\n\n"
+    blocks = parse(chapter * 200 + "the *end*").blocks
+    assert blocks[-1] == Paragraph(spans=(Span(text="the "), Span(text="end", italic=True)))

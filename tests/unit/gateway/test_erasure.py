@@ -15,11 +15,13 @@ from gateway.history import History, Line, Session, Turned
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
+from memory.erasure import Gone
 from memory.paths import Homes
 from memory.scope import Scope
 
 HERE = "telegram:42"
 ANN, BOB = (Account(platform="telegram", user=user) for user in ("42", "43"))
+FORGOTTEN = Gone(notes=frozenset(), texts=("Ann keeps a zebra",), corpus=("Ann keeps a zebra", "Ann drinks tea"))
 ITEMS = [{"note": "tea.md", "hash": ""}]
 
 
@@ -73,11 +75,11 @@ async def test_the_turns_in_which_it_was_said_are_forgotten_with_their_answers(
     assert found == frozenset(range(1, 7))
     assert await erasures.messages_telling(scope, lambda _: False, known=[8]) == frozenset((7, 8, 9))
     assert await erasures.messages_telling(make_scope("person:telegram:43"), lambda _: True, known=[1]) == frozenset()
-    await erasures.erase(scope, messages=found, hashes=["h"])
+    await erasures.erase(scope, messages=found, what=FORGOTTEN)
     assert await said_today(history, scope) == ["it rains", "ah"]
 
 
-async def test_erasing_ends_all_sessions_of_the_memory_and_drops_what_was_due_and_no_other(
+async def test_erasing_ends_all_sessions_of_the_memory_and_drops_what_was_due_of_those_that_know_of_it(
     database: Database, history: History, erasures: Erasures, make_scope: Callable[..., Scope], now: Any
 ) -> None:
     scope, other = make_scope(), make_scope("person:telegram:43")
@@ -85,15 +87,60 @@ async def test_erasing_ends_all_sessions_of_the_memory_and_drops_what_was_due_an
     thread = await turn(database, history, scope, "hello", conversation=f"{HERE}/7")
     theirs = await turn(database, history, other, "my zebra", conversation="telegram:43")
     now.forward(1)
-    await erasures.erase(scope, messages=[1], hashes=[])
+    await erasures.erase(scope, messages=[1], what=FORGOTTEN)
     assert await history.open_session(scope, HERE) is None
     assert await history.open_session(scope, f"{HERE}/7") is None
     assert await history.open_session(other, "telegram:43") is not None
-    assert await history.due() == [theirs.id]
-    assert [await erasures.touch(each.id) for each in (mine, thread, theirs)] == [True, True, False]
+    assert await history.due() == [thread.id, theirs.id]
+    assert [await erasures.touch(each.id) for each in (mine, thread, theirs)] == [True, False, False]
     now.forward(1)
     assert not await erasures.touch((await turn(database, history, scope, "anew")).id)
     assert await said_today(history, other) == ["my zebra", "ah"]
+
+
+async def test_what_stays_due_is_extracted_with_a_prompt_that_has_lost_it(
+    database: Database, history: History, erasures: Erasures, scope: Scope
+) -> None:
+    block = {"type": "text", "text": "# Index\n\n- [Zebra](zoe.md): Ann keeps a zebra\n- [Tea](tea.md): drinks\n"}
+    session = await history.start_session(scope, HERE, system=[block], today="2026-05-01")
+    await turn(database, history, scope, "it rains")
+    await erasures.erase(scope, messages=[], what=FORGOTTEN)
+    found = await history.due_extraction(session.id)
+    assert found is not None
+    assert found[1].system == [{"type": "text", "text": "# Index\n\n- [Tea](tea.md): drinks\n"}]
+
+
+async def test_what_is_due_of_a_session_that_was_shown_it_is_dropped(
+    database: Database, history: History, erasures: Erasures, scope: Scope
+) -> None:
+    await turn(database, history, scope, "and then?\nAnn keeps a zebra\nIt rains")
+    await erasures.erase(scope, messages=[], what=FORGOTTEN)
+    assert await history.due() == []
+
+
+async def test_a_turn_that_ran_while_something_was_forgotten_is_not_extracted(
+    database: Database, history: History, erasures: Erasures, scope: Scope, now: Any
+) -> None:
+    session = await history.start_session(scope, HERE, system=[], today="2026-05-01")
+    now.forward(1)
+    await erasures.erase(scope, messages=[], what=FORGOTTEN)
+    now.forward(1)
+    assert not await erasures.touch(session.id)
+    async with database.write() as transaction:
+        line = Line(role="user", content=[{"type": "text", "text": "hello"}], said="hello")
+        turned = Turned(
+            lines=[line], recalled=(), rules=(), written=(), told_date="2026-05-01", told_notes_at=0.0, inbox_id=1
+        )
+        await history.add_turn(transaction, session, turned)
+    assert await erasures.touch(session.id)
+
+
+async def test_of_what_others_said_only_the_answers_that_tell_it_are_forgotten(
+    database: Database, history: History, erasures: Erasures, scope: Scope
+) -> None:
+    await turn(database, history, scope, "my zebra", "a zebra!")
+    found = await erasures.messages_telling(scope, lambda text: "zebra" in text, known=(), by=[str(BOB)])
+    assert found == frozenset((3,))
 
 
 async def test_a_dream_is_told_of_what_was_forgotten_since_it_began(
@@ -101,7 +148,7 @@ async def test_a_dream_is_told_of_what_was_forgotten_since_it_began(
 ) -> None:
     provenance, began = Provenance(database), now()
     now.forward(1)
-    await erasures.erase(scope, messages=[], hashes=["h"])
+    await erasures.erase(scope, messages=[], what=FORGOTTEN)
     assert await provenance.erased_since(scope, began)
     assert not await provenance.erased_since(make_scope(project="coffee"), began)
     now.forward(1)
@@ -144,13 +191,15 @@ async def test_leaving_memory_aside_ends_the_session_both_ways_and_passes_over_w
     before = await turn(database, history, scope, "before")
     now.forward(1)
     await erasures.ignore(scope, HERE)
+    assert await history.due() == []
     assert await history.open_session(scope, HERE) is None
     now.forward(1)
     aside = await turn(database, history, scope, "aside", inbox_id=2)
     assert aside.id != before.id
     await erasures.heed(scope, HERE)
     assert await history.open_session(scope, HERE) is None
-    assert await waiting(database) == 0
+    assert await history.due() == [before.id]
+    assert await waiting(database) == 1
     async with database.read() as session:
         cursors = {row.id: row.extracted_to for row in (await session.scalars(select(SessionRow))).all()}
     assert cursors == {before.id: 0, aside.id: 6}
@@ -160,5 +209,5 @@ async def test_two_who_erase_at_once_do_not_hinder_each_other(
     database: Database, history: History, erasures: Erasures, scope: Scope
 ) -> None:
     await turn(database, history, scope, "my zebra")
-    await asyncio.gather(*(erasures.erase(scope, messages=[1], hashes=["h"]) for _ in range(3)))
+    await asyncio.gather(*(erasures.erase(scope, messages=[1], what=FORGOTTEN) for _ in range(3)))
     assert await said_today(history, scope) == ["ah"]

@@ -6,9 +6,12 @@ import pytest
 
 from adapters.base import Inbound
 from gateway.db.engine import Database
+from gateway.erasures import Erasures
 from gateway.history import History, Line, Session, Turned
 from gateway.inbox import Inbox
 from gateway.provenance import Provenance
+from memory.erasure import Gone
+from memory.errors import WriteRefused
 from memory.provenance import Moved, Placed, Witness
 from memory.recall import Recalled
 from memory.scope import Scope
@@ -163,3 +166,18 @@ async def test_what_shaped_the_last_answer_is_told_apart_from_what_came_before(
     assert (shaping.recalled, shaping.read, shaping.earlier) == (("b.md",), ("tea.md",), ("a.md",))
     assert await provenance.shaping(scope, "telegram:43") is None
     assert not await provenance.erased_since(scope, now() - timedelta(days=1))
+
+
+async def test_a_turns_witness_knows_what_was_forgotten_since_the_turn_began(
+    database: Database, provenance: Provenance, make_scope: Callable[..., Scope], now: Any
+) -> None:
+    scope, before = make_scope(), now()
+    now.forward(1)
+    text = "Ann drinks tea"
+    await Erasures(database, now).erase(scope, messages=[], what=Gone(notes=frozenset(), texts=(text,), corpus=(text,)))
+    now.forward(1)
+    path = scope.memory_dir / "a.md"
+    with pytest.raises(WriteRefused, match="forgotten"):
+        await provenance.witness(scope, before)(scope, path, before="", after=f"- {text}")
+    await provenance.witness(scope, now())(scope, path, before="", after=f"- {text}")
+    await provenance.witness(make_scope("person:telegram:43"), before)(scope, path, before="", after=f"- {text}")

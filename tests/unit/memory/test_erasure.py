@@ -7,9 +7,24 @@ import pytest
 from memory import snapshot as snapshots
 from memory.dailylog import waiting_logs
 from memory.doubles import LocalLeases
-from memory.erasure import Gone, Item, erase, facts_of, find, gone, holding, read_files, redacted
+from memory.erasure import (
+    Gone,
+    Item,
+    erase,
+    erase_everywhere,
+    facts_of,
+    find,
+    gone,
+    holding,
+    places,
+    read_files,
+    read_places,
+    redacted,
+    whole,
+)
 from memory.errors import Conflict
 from memory.notes import Notes
+from memory.paths import folder_name
 from memory.provenance import fact_hash
 from memory.scan import Scanner
 from memory.scope import Mode, Scope
@@ -56,7 +71,7 @@ def fact(text: str, note: str = "animals.md") -> Item:
 
 async def test_a_fact_leaves_every_note_it_stands_in_and_the_rest_stays_to_the_letter(scope: Scope) -> None:
     one = write(scope, "animals.md", note(ZEBRA, "Ann keeps bees"))
-    two = write(scope, "team/pets.md", f"# Pets\n\n{ZEBRA} (2026-05-01)\n\nNobody keeps a dog\n")
+    two = write(scope, "team/pets.md", f"# Pets\n\n{ZEBRA}.\n\nNobody keeps a dog\n")
     await forget(scope, fact(ZEBRA))
     assert one.read_text() == note("Ann keeps bees")
     assert two.read_text() == "# Pets\n\n\nNobody keeps a dog\n"
@@ -87,10 +102,54 @@ async def test_a_whole_note_goes_and_its_facts_leave_the_others_too(scope: Scope
     write(scope, "team/pets.md", note(ZEBRA, "Ann keeps bees"))
     other = write(scope, "other.md", note(ZEBRA, "It rains in Kiel"))
     team = write(scope, "team/MEMORY.md", "- [Pets](pets.md): what there is\n")
-    await forget(scope, Item(note="team/pets.md"))
+    await forget(scope, whole("team/pets.md", note(ZEBRA, "Ann keeps bees")))
     assert not (scope.memory_dir / "team/pets.md").exists()
     assert team.read_text() == ""
     assert other.read_text() == note("It rains in Kiel")
+
+
+async def test_of_a_note_that_grew_since_it_was_shown_only_what_was_shown_goes(scope: Scope) -> None:
+    path = write(scope, "pets.md", note(ZEBRA, "Ann keeps bees"))
+    index = write(scope, "MEMORY.md", "- [Pets](pets.md): what there is\n")
+    shown = whole("pets.md", path.read_text())
+    write(scope, "pets.md", note(ZEBRA, "Ann keeps bees", "The key is under the stone"))
+    await forget(scope, shown)
+    assert path.read_text() == note("The key is under the stone")
+    assert "(pets.md)" in index.read_text()
+
+
+async def test_signs_and_dates_keep_facts_apart_when_one_is_forgotten(scope: Scope) -> None:
+    other = ("Her language is C", "Rent is due (Ann, 2026-06-01)", "15:30 dentist", "It is 5° outside")
+    gone_ = ("Her language is C++", "Rent is due (Ann, 2026-05-01)", "9:00 dentist", "It is -5° outside")
+    path = write(scope, "animals.md", note(*other, *gone_))
+    await forget(scope, *map(fact, gone_))
+    assert path.read_text() == note(*other)
+
+
+async def test_in_a_shared_log_a_marked_line_of_another_message_stays(scope: Scope) -> None:
+    anns = "- 10:00 Ann: I keep bees in two hives <!-- m1 -->\n"
+    bobs = "10:05 Bob: know that I keep bees in two hives and live in Kiel near the harbour"
+    name = "logs/2026/05/2026-05-01.md"
+    path = write(scope, name, f"{anns}- {bobs} <!-- m3 -->\n- 10:06 Ann: I keep bees in two hives\n")
+    await forget(scope, fact(bobs, name), messages=[3])
+    assert path.read_text() == f"{anns}- 10:06 Ann: I keep bees in two hives\n"
+
+
+async def test_what_agents_keep_for_the_same_principal_is_found_and_erased_too(scope: Scope, tmp_path: Path) -> None:
+    own = tmp_path / "homes" / folder_name(scope.principal)
+    files = [own / "agent-memory/gardener/soil.md", own / "projects/p/agent-memory-local/mole/soil.md"]
+    others = tmp_path / "homes" / folder_name("person:telegram:43") / "agent-memory/gardener/soil.md"
+    for file in (*files, others):
+        file.parent.mkdir(parents=True)
+        file.write_text(note(ZEBRA, "Ann keeps bees"))
+    found = places(scope, tmp_path)
+    texts = read_places(found, ())
+    assert sorted(texts) == ["@gardener/soil.md", "@p/mole/soil.md"]
+    what, leases = gone(texts, [fact(ZEBRA, "@gardener/soil.md")]), LocalLeases()
+    notes, held = Notes(leases=leases), holding(texts, what)
+    await erase_everywhere(found, what, held, messages=frozenset(), notes=notes, leases=leases)
+    assert [file.read_text() for file in files] == [note("Ann keeps bees")] * 2
+    assert others.read_text() == note(ZEBRA, "Ann keeps bees")
 
 
 async def test_a_note_with_a_description_alone_is_one_fact(scope: Scope) -> None:
@@ -123,7 +182,7 @@ async def test_what_dreams_keep_loses_it_also_in_older_words(scope: Scope) -> No
     write(scope, "crlf.md", "- It snows\r\n- It hails\r\n")
     write(scope, "MEMORY.md", f"- [Zoe](zoe.md): {ZEBRA}\n- [Gone](gone.md): weather\n")
     taken = snapshots.take(scope, NOON)
-    await forget(scope, fact(ZEBRA, "zoe.md"), Item(note="gone.md"))
+    await forget(scope, fact(ZEBRA, "zoe.md"), whole("gone.md", note("It rains in Kiel")))
     kept = {
         path.relative_to(scope.memory_dir).as_posix(): saved
         for path, saved in snapshots.reread(taken, scope).files.items()

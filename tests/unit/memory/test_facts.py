@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from memory.facts import facts, vanished
@@ -50,3 +52,15 @@ def test_a_fact_in_slightly_other_words_has_survived(before: str, after: str) ->
 )
 def test_a_fact_that_is_nowhere_any_more_has_vanished(before: str, after: str) -> None:
     assert vanished([before, "kept"], [after, "Kept"]) == [before]
+
+
+@pytest.mark.parametrize("unit", ["- ", "* ", "=", "_  ", " ", "1"])
+def test_a_line_that_is_almost_a_rule_takes_no_longer_by_its_square(unit: str) -> None:
+    def seconds(size: int) -> float:
+        line = f"{unit * (size // len(unit))}x"
+        before = time.process_time()
+        facts(line)
+        return time.process_time() - before
+
+    few, many = (min(seconds(size) for _ in range(3)) for size in (40_000, 160_000))
+    assert many < 8 * few

@@ -16,6 +16,7 @@ from memory.instructions import loading
 from memory.instructions.files import InstructionFile, Loaded
 from memory.instructions.layers import Instructions
 from memory.instructions.settings import InstructionSettings
+from memory.instructions.telling import describe
 from memory.paths import Homes, ProjectRef
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
@@ -243,7 +244,7 @@ async def test_a_file_over_40_000_characters_is_loaded_whole_with_a_warning(worl
 async def test_a_huge_file_is_cut_at_a_lines_end_and_said_to_be(world: World) -> None:
     put(world.home / "CLAUDE.md", ("é" * 50 + "\n") * 50_000)
     loaded = await world.load()
-    assert len(loaded.files[0].text.encode()) <= 256 * 1024
+    assert len(loaded.files[0].text.encode()) <= 100_000
     assert loaded.files[0].text.endswith("é\n")
     assert loaded.files[0].partial
     assert any("only its first" in warning for warning in loaded.warnings)
@@ -257,6 +258,19 @@ async def test_many_files_end_at_the_limits(world: World) -> None:
     assert len(few.files) == 5
     assert sum(len(file.text) for file in short.files) == 2000
     assert {skipped.reason for skipped in (*few.skipped, *short.skipped)} == {"there are too many instructions already"}
+    for loaded in (few, short):
+        assert len([warning for warning in loaded.warnings if "the rest is left out" in warning]) == 1
+
+
+async def test_no_session_is_born_full_of_instructions(world: World) -> None:
+    put(world.home / "CLAUDE.md", "\n".join(f"@p{number}.md" for number in range(4)))
+    for number in range(4):
+        put(world.home / f"p{number}.md", "word and word\n" * 3000)
+    loaded = await world.load()
+    assert 90_000 < sum(len(file.text.encode()) for file in loaded.files) <= 100_000
+    assert [skipped.label for skipped in loaded.skipped] == ["~/p3.md"]
+    assert any("the rest is left out" in warning for warning in loaded.warnings)
+    assert "~/p3.md" in describe(loaded)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00a", b"a\0b"])

@@ -190,3 +190,18 @@ async def test_without_a_project_the_patterns_of_a_persons_rules_count_from_the_
     put(scope.memory_dir / "logs/CLAUDE.md", "a note, no instruction")
     assert await told(homes, scope, scope.memory_dir / "logs/2026/x.md") == [place]
     assert await told(homes, scope, Path("logs/x.md")) == [place]
+
+
+def seconds(text: str) -> float:
+    def once() -> float:
+        before = time.process_time()
+        with_plain_globs(text)
+        return time.process_time() - before
+
+    return min(once() for _ in range(3))
+
+
+@pytest.mark.parametrize("run", [" ", "\t", "- ", "- a ", "a\n", "- a b\n", "paths: "])
+def test_a_long_head_takes_no_longer_by_its_square(run: str) -> None:
+    few, many = (f"---\n: - {{\n- a{run * (size // len(run))}x\n---\nbody" for size in (10_000, 40_000))
+    assert seconds(many) < 8 * seconds(few)

@@ -47,7 +47,7 @@ def test_the_project_may_opt_out_for_those_who_work_in_it(home: Path, project: P
     ("line", "key"),
     [
         ('auto_memory_directory = "~/.ssh"', "auto_memory_directory"),
-        ("auto_memory_enabled = 0", "auto_memory_enabled"),
+        ("recall_enabled = false", "recall_enabled"),
         ('"Ann\'s secret" = 1', "unknown"),
     ],
 )
@@ -60,18 +60,63 @@ def test_anything_else_is_ignored_and_logged_once_by_a_name_of_ours(home: Path, 
     assert "ssh" not in str(logged)
 
 
-@pytest.mark.parametrize("text", [b"\xff\xfe", b"[memory", b"memory = 3", b"a = " + b"[" * 60_000, b"x" * 100_000])
-def test_a_file_that_makes_no_sense_says_nothing(home: Path, text: bytes) -> None:
-    (home / PRINCIPAL_FILE).write_bytes(text)
+@pytest.mark.parametrize("value", ["false", '"false"', '"False "', "0", '"off"', '"no"', "0.0", '"maybe"', "[]", "2"])
+def test_whatever_is_not_a_clear_yes_is_an_opt_out(home: Path, value: str) -> None:
+    (home / PRINCIPAL_FILE).write_text(f"[memory]\nauto_memory_enabled = {value}\n")
+    assert Preferences().opted_out(home=home, project_root=None)
+
+
+@pytest.mark.parametrize("value", ["true", '"true"', "1", '"on"', '"Yes"'])
+def test_a_clear_yes_in_any_form_is_none(home: Path, value: str) -> None:
+    (home / PRINCIPAL_FILE).write_text(f"[memory]\nauto_memory_enabled = {value}\n")
     assert not Preferences().opted_out(home=home, project_root=None)
 
 
-def test_a_link_is_not_followed(home: Path, project: Path) -> None:
-    (home / "elsewhere.toml").write_text(NO)
-    (home / PRINCIPAL_FILE).symlink_to(home / "elsewhere.toml")
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (b"\xff\xfe", "UnicodeDecodeError"),
+        (b"[memory", "TOMLDecodeError"),
+        (b"a = " + b"9" * 5000, "ValueError"),
+        (b"memory = 3", "memory_is_no_table"),
+        (b"a = " + b"[" * 60_000, "RecursionError"),
+        (b"x" * 100_000, "too_long"),
+        (b"[memory]\nauto_memory_enabled = 'maybe'", "switch_neither_on_nor_off"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_an_opt_out_and_logged_once(home: Path, text: bytes, cause: str) -> None:
+    preferences = Preferences()
+    (home / PRINCIPAL_FILE).write_bytes(text)
     with capture_logs() as logged:
-        assert not Preferences().opted_out(home=home, project_root=project)
+        assert all(preferences.opted_out(home=home, project_root=None) for _ in range(3))
+    assert [(entry["event"], entry["cause"]) for entry in logged] == [("memory.preferences_unreadable", cause)]
+
+
+def test_an_empty_file_says_nothing(home: Path) -> None:
+    (home / PRINCIPAL_FILE).touch()
+    assert not Preferences().opted_out(home=home, project_root=None)
+
+
+@pytest.mark.parametrize("target", ["elsewhere.toml", "missing.toml"])
+def test_a_link_is_not_followed_and_counts_as_an_opt_out(home: Path, target: str) -> None:
+    preferences = Preferences()
+    (home / "elsewhere.toml").write_text(NO.replace("false", "true"))
+    (home / PRINCIPAL_FILE).symlink_to(home / target)
+    with capture_logs() as logged:
+        assert all(preferences.opted_out(home=home, project_root=None) for _ in range(2))
     assert [entry["event"] for entry in logged] == ["memory.preferences_unreadable"]
+
+
+def test_a_file_that_turns_unreadable_another_way_is_logged_again(home: Path) -> None:
+    preferences = Preferences()
+    file = home / PRINCIPAL_FILE
+    with capture_logs() as logged:
+        file.write_text("[memory")
+        preferences.opted_out(home=home, project_root=None)
+        file.unlink()
+        file.mkdir()
+        assert preferences.opted_out(home=home, project_root=None)
+    assert [entry["cause"] for entry in logged] == ["TOMLDecodeError", "link_or_no_plain_file"]
 
 
 def test_no_more_files_are_remembered_than_asked(home: Path, project: Path) -> None:

@@ -11,6 +11,7 @@ from memory.provenance import (
     ExtractionWitness,
     Placed,
     Spoken,
+    TurnWitness,
     Witness,
     Wording,
     fact_hash,
@@ -23,6 +24,7 @@ from memory.provenance import (
 from memory.scope import Mode, Scope
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+JUNE = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -40,8 +42,8 @@ def notes() -> Notes:
     return Notes(leases=LocalLeases())
 
 
-def said(text: str, number: int = 1, account: str = "telegram:42") -> Spoken:
-    return Spoken(message_id=number, account=account, speaker="Ann", text=text, at=NOON)
+def said(text: str, number: int = 1, account: str = "telegram:42", at: datetime = NOON) -> Spoken:
+    return Spoken(message_id=number, account=account, speaker="Ann", text=text, at=at)
 
 
 def placed(fact: str, note: str = "a.md") -> Placed:
@@ -52,19 +54,30 @@ def placed(fact: str, note: str = "a.md") -> Placed:
     "other",
     [
         "ann drinks TEA!",
-        "14:05 Ann drinks tea",
-        "Ann drinks **tea** (2026-05-01)",
-        "Ａnn drinks tea.",
+        "Ann  drinks\ttea.",
+        "ann drinks tea。",
     ],
 )
-def test_case_signs_the_time_before_and_the_date_behind_make_no_other_fact(other: str) -> None:
+def test_case_blanks_and_the_punctuation_behind_make_no_other_fact(other: str) -> None:
     assert fact_hash(other) == fact_hash("Ann drinks tea")
 
 
-def test_another_speaker_makes_another_fact() -> None:
-    assert fact_hash("The best is tea (Ann, 2026-05-01)") == fact_hash("The best is tea (Ann, 2027-01-01)")
-    assert fact_hash("The best is tea (Ann, 2026-05-01)") != fact_hash("The best is tea (Bob, 2026-05-01)")
-    assert normal("in 2026-05-01, tea") == "in 2026 05 01 tea"
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Her language is C", "Her language is C++"),
+        ("It is 5° outside", "It is -5° outside"),
+        ("Room for <5", "Room for >5"),
+        ("Tea: 👍", "Tea: 👎"),
+        ("9:00 dentist", "15:30 dentist"),
+        ("10² tiles", "102 tiles"),
+        ("The meeting is (2026-05-01)", "The meeting is (2026-06-01)"),
+        ("The best is tea (Ann, 2026-05-01)", "The best is tea (Bob, 2026-05-01)"),
+    ],
+)
+def test_another_sign_number_date_or_speaker_makes_another_fact(one: str, other: str) -> None:
+    assert fact_hash(one) != fact_hash(other)
+    assert normal("In 2026-05-01,  C++.") == "in 2026-05-01, c++"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +172,20 @@ async def test_a_witness_sums_up_what_a_run_adds_and_takes_out(scope: Scope, not
     assert [fact.fact for fact in witness.added] == ["three"]
 
 
+async def test_a_turn_may_note_nothing_new_once_something_was_forgotten(scope: Scope, notes: Notes) -> None:
+    answers = [True, False]
+
+    async def erased() -> bool:
+        return answers.pop()
+
+    seen = notes.watched(TurnWitness(erased))
+    await seen.write(scope, scope.memory_dir / "a.md", "- Ann drinks milk\n", expected="")
+    with pytest.raises(WriteRefused, match="forgotten"):
+        await seen.append(scope, scope.memory_dir / "a.md", "- Ann drinks tea")
+    await seen.delete(scope, scope.memory_dir / "a.md", expected=None)
+    assert not (scope.memory_dir / "a.md").exists()
+
+
 async def test_outside_of_memory_there_is_nothing_to_witness(scope: Scope, tmp_path: Path) -> None:
     witness = Witness()
     await witness(scope, tmp_path / "else.md", before="", after="- one")
@@ -175,7 +202,7 @@ class TestExtraction:
     async def test_what_is_noted_elsewhere_is_refused_and_what_is_new_is_not(
         self, scope: Scope, notes: Notes, noted: Path
     ) -> None:
-        seen = notes.watched(ExtractionWitness(heard=[said("I drink tea and live in Kiel")], shown=()))
+        seen = notes.watched(ExtractionWitness(heard=[said("I drink tea and live in Kiel", at=JUNE)], shown=()))
         again = scope.memory_dir / "again.md"
         with pytest.raises(WriteRefused, match=r"already noted in drinks\.md"):
             await seen.write(scope, again, "- Ann drinks tea (2026-06-01)\n", expected="")
@@ -183,6 +210,15 @@ class TestExtraction:
             await seen.append(scope, noted, "- ann drinks tea")
         await seen.write(scope, again, "- Ann drinks tea\n- Ann lives in Kiel\n", expected="")
         await seen.write(scope, scope.memory_dir / "team" / "tea.md", "- Ann likes milk\n", expected="")
+
+    async def test_a_date_on_which_it_was_not_said_is_part_of_the_fact(self, scope: Scope, notes: Notes) -> None:
+        (scope.memory_dir / "old.md").write_text("- The meeting is (2026-07-01)\n- Rent is due (Ann, 2026-07-01)\n")
+        seen = notes.watched(ExtractionWitness(heard=[said("The meeting and the rent: August")], shown=()))
+        new = scope.memory_dir / "new.md"
+        await seen.write(scope, new, "- The meeting is (2026-08-01)\n", expected="")
+        await seen.append(scope, new, "- Rent is due (Ann, 2026-08-01)")
+        with pytest.raises(WriteRefused, match="already noted"):
+            await seen.append(scope, new, "- Rent is due (Ann, 2026-05-01)")
 
     async def test_a_fact_may_move_and_a_correction_may_end_in_known_words(
         self, scope: Scope, notes: Notes, noted: Path
