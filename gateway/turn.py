@@ -38,6 +38,7 @@ from memory.instructions.telling import render
 from memory.notes import Notes
 from memory.ports import UNMETERED, Clock, Meter, Outcome, Rights
 from memory.prompt import date_note, memory_prompt, tail_note
+from memory.provenance import Witness
 from memory.recall import Recall, Recalled
 from memory.scan import Scanner
 from memory.scope import Scope
