@@ -65,6 +65,8 @@ class Preferences:
 def _found(root: Path, file: Path) -> bytes | str | None:
     """Return what the file holds, or in a word why it can't be read, or None if there is none."""
     try:
+        if not root.is_dir():  # no home yet, or none can be made: nobody has said anything
+            return None
         with Folder.opened((root / file).parent, root=root) as folder:
             stored = folder.read(file.name, limit=_MAX_BYTES)
     except FileNotFoundError:

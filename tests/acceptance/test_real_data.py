@@ -249,6 +249,7 @@ async def test_a_home_of_twelve_thousand_notes_is_recalled_listed_and_parsed_onc
     async with whole(tmp_path / "home") as running:
         memory = (await running.scope(ANN)).memory_dir
         await asyncio.to_thread(fill, memory, 12_000)
+        await asyncio.sleep(0.2)  # what was changed within the last tenth of a second is read again, to be sure
         assert (await running.tell(ANN, "/memory")).startswith("I remember 12000 things here:")
         assert len(parsed) == 12_000
         running.model.script(Answer(text='{"selected_memories": ["topic-3/note-11999.md"]}'), when=is_recall)
