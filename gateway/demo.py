@@ -17,6 +17,9 @@ from pathlib import Path
 from gateway.stage import DemoFailed, Stage, log_tail, stage_in
 
 
+_PRIVATE = b"This is a private chat with one person."  # stands in every request of a private chat
+
+
 def play(*, keep: Path | None, say: Callable[[str], None]) -> int:
     """Play the demo and return the exit code; `keep` is the folder to leave everything in."""
     began = time.monotonic()
@@ -90,11 +93,13 @@ async def _isolation(stage: Stage) -> None:
     before = len(stage.model.requests)
     answer = await stage.tell_slack("Which units do I prefer?")
     stage.check("metric" not in answer, "a private note showed in a channel")
-    leaked = sum(b"metric" in request.raw for request in stage.model.requests[before:])
+    # The extraction of Ann's own private turn may still be under way, and that one does hold her words.
+    asked = [request.raw for request in stage.model.requests[before:] if _PRIVATE not in request.raw]
+    leaked = sum(b"metric" in raw for raw in asked)
     stage.check(leaked == 0, "a private note was in a request made for a channel")
     stage.say(
         f"\n  Her private note is absent, not forbidden: in what was sent to the model for this "
-        f"({len(stage.model.requests) - before} request), the word stands {leaked} times."
+        f"({len(asked)} request), the word stands {leaked} times."
     )
 
 
