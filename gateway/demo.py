@@ -16,7 +16,6 @@ from pathlib import Path
 
 from gateway.stage import DemoFailed, Stage, log_tail, stage_in
 
-
 _PRIVATE = b"This is a private chat with one person."  # stands in every request of a private chat
 
 
