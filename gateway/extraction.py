@@ -18,12 +18,13 @@ from gateway.notices import Notices
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from memory.errors import LeaseLost
-from memory.extract import Pending, Scans, Verdict, decide, extract
+from memory.extract import Pending, Verdict, decide, extract
 from memory.facts import facts
 from memory.notes import Watch
 from memory.ports import UNMETERED, Clock, Fork, Leases, Meter
 from memory.prompt import read_text
 from memory.provenance import ExtractionWitness
+from memory.scan import Scans
 from memory.scope import Scope
 from memory.settings import MemorySettings
 

@@ -13,7 +13,6 @@ from enum import StrEnum
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Protocol
 
 import structlog
 from anyio import to_thread
@@ -24,7 +23,7 @@ from memory.metadata import parse
 from memory.ports import UNMETERED, Clock, Fork, Meter, Outcome, Rights, RunReport
 from memory.prompt import MAX_BYTES, read_text
 from memory.prompt_sections import EXTRACTION_HEADING
-from memory.scan import LOGS, NoteHeader, manifest
+from memory.scan import LOGS, NoteHeader, Scans, manifest
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
 
@@ -41,13 +40,6 @@ _TITLES = 3
 """How many titles a notice in summary names."""
 
 _log = structlog.get_logger(__name__)
-
-
-class Scans(Protocol):
-    """Lists the notes of a scope, newest first; the memory package's `Scanner`."""
-
-    async def scan(self, scope: Scope) -> list[NoteHeader]:
-        """Return the headers, without the index and the day logs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

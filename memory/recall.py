@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import regex
 import structlog
@@ -23,7 +23,7 @@ from memory.ports import UNMETERED, Ask, Clock, Meter
 from memory.prompt import defused, fenced, read_text
 from memory.prompt_sections import REMINDER_TAG, SHARED_TAG
 from memory.rank import UNSPACED, Ranking
-from memory.scan import NoteHeader, manifest
+from memory.scan import NoteHeader, Scans, manifest
 from memory.scope import Scope
 from memory.settings import MemorySettings
 
@@ -68,13 +68,6 @@ SCHEMA: Mapping[str, Any] = {
     "required": ["selected_memories"],
     "additionalProperties": False,
 }
-
-
-class Scans(Protocol):
-    """Lists the notes of a scope, newest first; the memory package's `Scanner`."""
-
-    async def scan(self, scope: Scope) -> list[NoteHeader]:
-        """Return the headers, without the index and the day logs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

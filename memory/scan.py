@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import anyio.to_thread
 import structlog
@@ -57,6 +58,13 @@ class _Listing:
     notes: dict[str, tuple[_Mark | None, NoteHeader]] = field(default_factory=dict)
     headers: Sequence[NoteHeader] = ()
     passed_over: int = 0
+
+
+class Scans(Protocol):
+    """Lists the notes of a scope, newest first; the port of whoever needs no more of `Scanner`."""
+
+    async def scan(self, scope: Scope) -> list[NoteHeader]:
+        """Return the headers, without the index and the day logs."""
 
 
 class Scanner:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import anyio.to_thread
 import structlog
@@ -38,7 +38,7 @@ from memory.paths import contained
 from memory.ports import UNMETERED, Clock, Meter, Outcome, Rights
 from memory.prompt import date_note, defused, fenced
 from memory.prompt_sections import REMINDER_TAG
-from memory.scan import NoteHeader
+from memory.scan import Scans
 from memory.scope import Scope
 from memory.settings import MemorySettings
 
@@ -58,13 +58,6 @@ AgentTool = Callable[[Mapping[str, Any]], Awaitable[str]]
 """Runs the tool with the model's arguments; raises `ToolError` with a sentence for the model."""
 
 log = structlog.get_logger(__name__)
-
-
-class Scans(Protocol):
-    """Lists the notes of a scope, newest first; the memory package's `Scanner`."""
-
-    async def scan(self, scope: Scope) -> list[NoteHeader]:
-        """Return the headers, without the index and the day logs."""
 
 
 @dataclass(frozen=True, kw_only=True)

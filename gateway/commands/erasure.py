@@ -15,11 +15,12 @@ from gateway.scopes import Scopes
 from gateway.settings import Settings
 from memory.erasure import Gone, Item, erase_everywhere, find, gone, holding, places, read_places, whole
 from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
-from memory.extract import Scans, writable
+from memory.extract import writable
 from memory.notes import Notes
 from memory.paths import TEAM
 from memory.ports import Leases
 from memory.provenance import Source
+from memory.scan import Scans
 from memory.scope import Scope
 
 _LEASE_SECONDS = 30.0

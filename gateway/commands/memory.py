@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from gateway.commands.table import Asked, Handler, Reply
 from memory.errors import MemoryFault, PathRefused
-from memory.extract import Scans
 from memory.freshness import age_days, age_words
 from memory.notes import NoteMissing, Notes
 from memory.paths import readable_path
 from memory.ports import Clock
+from memory.scan import Scans
 
 _LISTED = 40
 _SHOWN = 6000

@@ -7,10 +7,10 @@ from gateway.commands.table import MENU, Asked, Handler, Reply
 from gateway.history import History
 from gateway.settings import Settings
 from gateway.usage import Usage
-from memory.extract import Scans
 from memory.instructions.layers import Instructions
 from memory.instructions.telling import describe
 from memory.ports import Clock
+from memory.scan import Scans
 from memory.scope import Mode
 
 _DAY = 86_400.0

@@ -10,13 +10,12 @@ from gateway.commands.table import Asked, Handler, Reply
 from gateway.provenance import Provenance
 from memory.erasure import facts_of
 from memory.errors import PathRefused
-from memory.extract import Scans
 from memory.freshness import age_days, age_words
 from memory.paths import readable_path
 from memory.ports import Clock
 from memory.prompt import read_text
 from memory.provenance import Source, fact_hash
-from memory.scan import NoteHeader
+from memory.scan import NoteHeader, Scans
 from memory.scope import Scope
 
 _FILE_BYTES = 1024 * 1024
