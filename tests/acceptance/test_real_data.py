@@ -126,7 +126,9 @@ def shell(home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 async def broken(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole]:
     home = tmp_path_factory.mktemp("broken") / "home"
     try:
-        async with whole(home) as running:
+        async with whole(
+            home, "[scheduler]\nstart_delay = 3600\n"
+        ) as running:  # the clock must not dream beside a test
             await asyncio.to_thread(break_into, (await running.scope(ANN)).memory_dir)
             yield running
     finally:
