@@ -126,9 +126,10 @@ def shell(home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 async def broken(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole]:
     home = tmp_path_factory.mktemp("broken") / "home"
     try:
-        async with whole(
-            home, "[scheduler]\nstart_delay = 3600\n"
-        ) as running:  # the clock must not dream beside a test
+        # The clock must not dream beside a test, and Ann must have spoken for her memory to be known to the jobs.
+        async with whole(home, "[scheduler]\nstart_delay = 3600\n") as running:
+            await running.tell(ANN, "Hello there.")
+            await running.settled()
             await asyncio.to_thread(break_into, (await running.scope(ANN)).memory_dir)
             yield running
     finally:
