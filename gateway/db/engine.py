@@ -74,7 +74,8 @@ def _engine(url: URL) -> AsyncEngine:
     if url.drivername == "sqlite+aiosqlite" and url.database and url.database != ":memory:":
         return sqlite_engine(url)
     if url.drivername == "postgresql+asyncpg":
-        return create_async_engine(url, hide_parameters=True, pool_size=10, max_overflow=20, pool_pre_ping=True)
+        # Four replicas together stay under the hundred connections that a server allows by default.
+        return create_async_engine(url, hide_parameters=True, pool_size=10, max_overflow=10, pool_pre_ping=True)
     if url.drivername == "sqlite+aiosqlite":
         raise StartRefused(f"DATABASE_URL names no file: a database in memory would forget everything. {_FORMS}")
     raise StartRefused(f"DATABASE_URL starts with {url.drivername}://, which Reverie can't use. {_FORMS}")

@@ -1,16 +1,13 @@
 import itertools
-import os
-import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from adapters.base import Account, Address, ChatKind, Inbound
 from adapters.doubles import RecordingAdapter
-from gateway.db.engine import Database, connect, migrate
+from gateway.db.engine import Database
 from gateway.history import History
 from gateway.inbox import Inbox
 from gateway.outbox import Outbox, Post
@@ -40,33 +37,6 @@ def _quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def now() -> Now:
     return Now()
-
-
-@pytest.fixture(scope="session")
-async def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file with today's schema, to be copied: migrating for every test would take most of the time."""
-    file = tmp_path_factory.mktemp("migrated") / "reverie.db"
-    database = connect(f"sqlite+aiosqlite:///{file}")
-    await migrate(database)
-    await database.engine.dispose()
-    return file
-
-
-@pytest.fixture
-async def database(tmp_path: Path, migrated: Path) -> AsyncIterator[Database]:
-    """A migrated database: SQLite, or the PostgreSQL that `REVERIE_TEST_DATABASE_URL` names, which is emptied."""
-    url = os.environ.get("REVERIE_TEST_DATABASE_URL")
-    if url is None:
-        shutil.copy(migrated, tmp_path / "reverie.db")
-        database = connect(f"sqlite+aiosqlite:///{tmp_path}/reverie.db")
-    else:
-        database = connect(url)
-        async with database.write() as session:
-            await session.execute(text("DROP SCHEMA public CASCADE"))
-            await session.execute(text("CREATE SCHEMA public"))
-        await migrate(database)
-    yield database
-    await database.engine.dispose()
 
 
 @pytest.fixture

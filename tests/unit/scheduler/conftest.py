@@ -1,12 +1,12 @@
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from gateway.db.engine import Database, connect
+from gateway.db.engine import Database
 from memory.scope import Mode, Scope
-from scheduler.runs import Runs, metadata
+from scheduler.runs import Runs
 
 
 class Now:
@@ -22,15 +22,6 @@ class Now:
 @pytest.fixture
 def now() -> Now:
     return Now(datetime(2026, 5, 1, 12, 3, tzinfo=UTC))
-
-
-@pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    database = connect(f"sqlite+aiosqlite:///{tmp_path}/runs.db")
-    async with database.engine.begin() as connection:
-        await connection.run_sync(metadata.create_all)
-    yield database
-    await database.engine.dispose()
 
 
 @pytest.fixture
