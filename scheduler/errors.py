@@ -2,8 +2,10 @@
 
 SchedulerFault
 ├── UnknownJob    no job of this name is declared (carries the names that are)
+├── UnknownScope  a job was to be run for a scope that it does not work for
 ├── NotRunning    the clock was asked for something before it was entered
-└── RunLost       a run's lease ran out and another holder has taken it over
+├── RunLost       a run's lease ran out and another holder has taken it over
+└── RunGivenUp    a run has cost all its holders their lives; it is recorded as failed and not tried again
 """
 
 from collections.abc import Sequence
@@ -21,9 +23,20 @@ class UnknownJob(SchedulerFault):
         self.known = tuple(known)
 
 
+class UnknownScope(SchedulerFault):
+    """The job works for no scope of this name."""
+
+    def __init__(self, job: str, words: str) -> None:
+        super().__init__(f"{job} works for no scope {words!r}; a dry run of it names those that it works for")
+
+
 class NotRunning(SchedulerFault):
     """The clock is not running."""
 
 
 class RunLost(SchedulerFault):
     """The run's token is no longer the newest: what it would record is not recorded."""
+
+
+class RunGivenUp(SchedulerFault):
+    """As often as the slot may be tried, its holder died; raised once, by whoever finds that out and records it."""

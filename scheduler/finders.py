@@ -1,14 +1,14 @@
-"""Who is due: the scopes, and for each the slots that a firing finds open."""
+"""Who is due: the scopes, and for each the slot that a firing finds, open or with the gate that keeps it."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from datetime import datetime, time, timedelta
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
-from memory.scope import Mode, Scope
-from scheduler.runs import Runs
-from scheduler.settings import SchedulerSettings
-from scheduler.slots import Due, Every, Firing, local_moment
+from memory.errors import MemoryFault
+from memory.scope import Mode, Part, Scope
+from scheduler.slots import Due, Every, Firing
 
 
 class Scopes(Protocol):
@@ -18,91 +18,44 @@ class Scopes(Protocol):
         """Return the scope of every principal and project whose memory is on."""
 
 
-DueSince = Callable[[Scope], Awaitable[datetime | None]]
-"""Says whether a scope's dream is due: None if not, else the time of its last one, the epoch if it had none."""
-
-
-class Days:
-    """Which local days of the scopes in log mode are to be closed, and which are to be distilled."""
-
-    CLOSE = "close-day"
-    DISTIL = "distil"
-
-    def __init__(self, settings: SchedulerSettings, *, scopes: Scopes, runs: Runs) -> None:
-        self._settings = settings
-        self._scopes = scopes
-        self._runs = runs
-
-    async def to_close(self, firing: Firing) -> Sequence[Due]:
-        """Return the days to close: yesterday, and before it what is open since the first that was closed."""
-        if firing.by_hand:
-            return [_ended(scope, now=firing.now, back=1) for scope in await self._logging()]
-        back = range(1, self._settings.close_day_back + 1)
-        ended = [[_ended(scope, now=firing.now, back=days) for days in back] for scope in await self._logging()]
-        settled = await self._runs.settled(self.CLOSE, {due.slot for days in ended for due in days})
-        return [due for days in ended for due in _open_days(days, settled)]
-
-    async def to_distil(self, firing: Firing) -> Sequence[Due]:
-        """Return the nights whose hour has come and whose day is closed, so that no bullet comes after."""
-        nights = [self._night(scope, firing) for scope in await self._logging()]
-        if firing.by_hand:
-            return nights
-        slots = {due.slot for due in nights}
-        closed = await self._runs.settled(self.CLOSE, slots)
-        ready = closed - await self._runs.settled(self.DISTIL, slots)
-        return [due for due in nights if due.at <= firing.now and (due.scope_key, due.slot) in ready]
-
-    def _night(self, scope: Scope, firing: Firing) -> Due:
-        ended = _ended(scope, now=firing.now, back=1)
-        assert ended.day is not None
-        hour = local_moment(ended.day + timedelta(days=1), self._settings.distil_from, timezone=scope.timezone)
-        return Due(slot=ended.slot, at=hour, scope=scope, day=ended.day)
-
-    async def _logging(self) -> list[Scope]:
-        return [scope for scope in await self._scopes.active() if scope.mode is Mode.LOG]
-
-
-def _open_days(days: Sequence[Due], settled: Collection[tuple[str, str]]) -> list[Due]:
-    """Return which of a scope's days, newest first, are to be closed.
-
-    A scope without any closed day is new to log mode: what lies before yesterday was never logged.
-    """
-    closed = [due for due in days if (due.scope_key, due.slot) in settled]
-    first = min((due.slot for due in closed), default=days[0].slot)
-    return [due for due in days if due.slot >= first and due not in closed]
-
-
-def _ended(scope: Scope, *, now: datetime, back: int) -> Due:
-    """Return the local day that ended `back` midnights ago."""
-    day = now.astimezone(ZoneInfo(scope.timezone)).date() - timedelta(days=back)
-    midnight = local_moment(day + timedelta(days=1), time.min, timezone=scope.timezone)
-    return Due(slot=day.isoformat(), at=midnight, scope=scope, day=day)
+DreamSince = Callable[[Scope], Awaitable[datetime]]
+"""Says when a scope's last dream began; the epoch if it had none."""
+DreamGate = Callable[[Scope, Firing], Awaitable[str]]
+"""Names the gate that keeps a scope from dreaming, "" if all are open."""
 
 
 class Dreamers:
-    """The scopes whose gates are open."""
+    """The scopes that could dream, with the gate that keeps each from it."""
 
-    def __init__(self, every: Every, *, scopes: Scopes, due_since: DueSince) -> None:
+    def __init__(self, every: Every, *, scopes: Scopes, since: DreamSince, gate: DreamGate) -> None:
         self._every = every
         self._scopes = scopes
-        self._due_since = due_since
+        self._since = since
+        self._gate = gate
 
     async def __call__(self, firing: Firing) -> Sequence[Due]:
-        """Return them; by hand, all that could dream.
+        """Return them.
 
         A scope's slot stays the same all its local day until a dream has ended well: dreams that don't are counted.
         """
+        return [await self._of(scope, firing) for scope in await self._scopes.active()]
+
+    async def _of(self, scope: Scope, firing: Firing) -> Due:
         at = self._every.latest(firing.now).at
-        found: list[Due] = []
-        for scope in await self._scopes.active():
-            if scope.mode is not Mode.AUTO:
-                continue
-            day = firing.now.astimezone(ZoneInfo(scope.timezone)).date().isoformat()
-            if firing.by_hand:
-                found.append(Due(slot=day, at=at, scope=scope))
-            elif (since := await self._due_since(scope)) is not None:
-                found.append(Due(slot=f"{day} after {since.isoformat()}", at=at, scope=scope))
-        return found
+        day = firing.now.astimezone(ZoneInfo(scope.timezone)).date().isoformat()
+        if scope.mode is not Mode.AUTO:
+            return Due(slot=day, at=at, scope=scope, gate="log mode")
+        if firing.by_hand:
+            # Whoever wants all to dream does not mean those who said that they want none; who names one asks for it.
+            unasked = scope.leaves_out(Part.DREAM) and not firing.only
+            return Due(slot=day, at=at, scope=scope, gate="opted out" if unasked else "")
+        try:
+            if gate := await self._gate(scope, firing):
+                return Due(slot=day, at=at, scope=scope, gate=gate)
+            since = await self._since(scope)
+        except (OSError, MemoryFault):  # the dream will fail of it too, which is recorded, and the others can dream
+            return Due(slot=day, at=at, scope=scope)
+        return Due(slot=f"{day} after {since.isoformat()}", at=at, scope=scope)
 
 
 class Members:
@@ -113,10 +66,9 @@ class Members:
         self._scopes = scopes
 
     async def __call__(self, firing: Firing) -> Sequence[Due]:
-        """Return them all."""
+        """Return all scopes; those without a copy have a gate."""
         latest = self._every.latest(firing.now)
         return [
-            Due(slot=latest.slot, at=latest.at, scope=scope)
+            replace(latest, scope=scope, gate="" if scope.team_dir is not None and scope.repo else "no team memory")
             for scope in await self._scopes.active()
-            if scope.team_dir is not None and scope.repo
         ]

@@ -1,9 +1,10 @@
 """One row per (job, scope, slot): whoever inserts it runs it, on any number of replicas."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import (
     Column,
@@ -11,11 +12,14 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    Select,
     String,
     Table,
     and_,
+    case,
     delete,
     false,
+    func,
     insert,
     or_,
     select,
@@ -26,7 +30,7 @@ from sqlalchemy.exc import IntegrityError
 from memory.columns import UtcDateTime
 from memory.ports import Clock
 from memory.transactions import Transactions
-from scheduler.errors import RunLost
+from scheduler.errors import RunGivenUp, RunLost
 
 metadata = MetaData()
 
@@ -69,13 +73,15 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRun:
-    """The record of a slot; `outcome` is None while it runs."""
+    """The record of a slot; `outcome` is None while it runs, and `detail` then says how far it is."""
 
     job: str
     scope: str
     slot: str
     token: int
+    attempts: int
     holder: str
+    lease_until: datetime
     started_at: datetime
     finished_at: datetime | None
     outcome: Outcome | None
@@ -97,14 +103,18 @@ class Runs:
 
         A slot whose holder let its lease run out, or whose run failed, is taken over with a greater token,
         until it has been tried `attempts` times; after a failure it rests for `pause`, each time twice as long.
+        Raises `RunGivenUp`, once, when it finds that the last of them died over it.
         """
         if await self._insert(job, scope, slot, until=self._clock() + lease, outcome=None, detail=""):
             return Run(job=job, scope=scope, slot=slot, token=1)
         return await self._take_over(job, scope, slot, lease=lease, attempts=attempts, pause=pause)
 
-    async def renew(self, run: Run, *, lease: timedelta) -> None:
-        """Put the end of the lease further off; raises `RunLost` if another holder took the slot over."""
-        await self._change(run, lease_until=self._clock() + lease)
+    async def renew(self, run: Run, *, lease: timedelta, note: str = "") -> None:
+        """Put the end of the lease further off and note how far the run is.
+
+        Raises `RunLost` if another holder took the slot over.
+        """
+        await self._change(run, lease_until=self._clock() + lease, detail=note)
 
     async def release(self, run: Run) -> None:
         """Give an unfinished run back, so that it is taken over at once and not counted as an attempt."""
@@ -114,22 +124,48 @@ class Runs:
         """Record the end of a run; raises `RunLost` if another holder took the slot over."""
         await self._change(run, outcome=outcome.value, detail=detail, finished_at=self._clock())
 
-    async def missed(self, job: str, scope: str, slot: str, *, detail: str) -> bool:
-        """Record that the slot was never run; returns false if it has a row already."""
-        return await self._insert(job, scope, slot, until=self._clock(), outcome=Outcome.MISSED, detail=detail)
+    async def record(self, job: str, scope: str, slot: str, outcome: Outcome, *, detail: str) -> bool:
+        """Record the end of a slot that was never run; returns false if it has a row already."""
+        return await self._insert(job, scope, slot, until=self._clock(), outcome=outcome, detail=detail)
 
-    async def settled(self, job: str, slots: Collection[str]) -> set[tuple[str, str]]:
-        """Return which (scope, slot) of these slots are done or recorded as missed."""
-        over = _runs.c.outcome.in_([Outcome.DONE.value, Outcome.MISSED.value])
-        query = select(_runs.c.scope, _runs.c.slot).where(_runs.c.job == job, _runs.c.slot.in_(slots), over)
+    async def recover(self, job: str, scope: str, *, slots: str) -> None:
+        """Record that what failed in the slots that begin with `slots` has come right since."""
+        here = _runs.c.job == job, _runs.c.scope == scope, _runs.c.slot.startswith(slots, autoescape=True)
+        failed = update(_runs).where(*here, _runs.c.outcome == Outcome.FAILED.value)
+        async with self._database.write() as session:
+            await session.execute(failed.values(outcome=Outcome.DONE.value, detail="right again; " + _runs.c.detail))
+
+    async def find(self, job: str, scope: str, slot: str) -> JobRun | None:
+        """Return the record of a slot."""
+        found = await self._select(select(_runs).where(_slot(job, scope, slot)))
+        return found[0] if found else None
+
+    async def outcomes(self, job: str, *, since: datetime) -> Mapping[tuple[str, str], Outcome | None]:
+        """Return the outcome of each (scope, slot) that was begun since then; None where it has none yet."""
+        begun = _runs.c.job == job, _runs.c.started_at >= since
+        query = select(_runs.c.scope, _runs.c.slot, _runs.c.outcome).where(*begun)
         async with self._database.read() as session:
-            return {(row.scope, row.slot) for row in await session.execute(query)}
+            rows = (await session.execute(query)).all()
+        return {(row.scope, row.slot): _outcome(row.outcome) for row in rows}
 
     async def recent(self, job: str | None = None, *, limit: int = 20) -> Sequence[JobRun]:
         """Return the latest runs, newest first, of one job or of all."""
         query = select(_runs).order_by(_runs.c.started_at.desc(), _runs.c.slot.desc()).limit(limit)
-        if job is not None:
-            query = query.where(_runs.c.job == job)
+        return await self._select(query if job is None else query.where(_runs.c.job == job))
+
+    async def last_of_scopes(self, job: str, *, limit: int, offset: int = 0) -> Sequence[JobRun]:
+        """Return the last run of each scope: those that failed first, then those that run, then the newest."""
+        place = func.row_number().over(
+            partition_by=_runs.c.scope, order_by=(_runs.c.started_at.desc(), _runs.c.slot.desc())
+        )
+        placed = select(_runs, place.label("place")).where(_runs.c.job == job).subquery()
+        rank = case((placed.c.outcome == Outcome.FAILED.value, 0), (placed.c.outcome.is_(None), 1), else_=2)
+        order = rank, placed.c.started_at.desc(), placed.c.scope
+        return await self._select(
+            select(placed).where(placed.c.place == 1).order_by(*order).limit(limit).offset(offset)
+        )
+
+    async def _select(self, query: Select[Any]) -> list[JobRun]:
         async with self._database.read() as session:
             rows = (await session.execute(query)).all()
         return [
@@ -138,10 +174,12 @@ class Runs:
                 scope=row.scope,
                 slot=row.slot,
                 token=row.token,
+                attempts=row.attempts,
                 holder=row.holder,
+                lease_until=row.lease_until,
                 started_at=row.started_at,
                 finished_at=row.finished_at,
-                outcome=None if row.outcome is None else Outcome(row.outcome),
+                outcome=_outcome(row.outcome),
                 detail=row.detail,
             )
             for row in rows
@@ -152,6 +190,12 @@ class Runs:
         async with self._database.write() as session:
             connection = await session.connection()
             return (await connection.execute(delete(_runs).where(_runs.c.finished_at < before))).rowcount
+
+    async def count(self, before: datetime) -> int:
+        """Return how many rows `prune` would delete."""
+        ended = select(func.count()).select_from(_runs).where(_runs.c.finished_at < before)
+        async with self._database.read() as session:
+            return await session.scalar(ended) or 0
 
     async def _insert(
         self, job: str, scope: str, slot: str, *, until: datetime, outcome: Outcome | None, detail: str
@@ -205,7 +249,10 @@ class Runs:
             token = await session.scalar(taken)
             if token is not None:
                 return Run(job=job, scope=scope, slot=slot, token=token)
-            await session.execute(given_up.values(outcome=Outcome.FAILED.value, detail=detail, finished_at=now))
+            gone = given_up.values(outcome=Outcome.FAILED.value, detail=detail, finished_at=now)
+            ended = await session.scalar(gone.returning(_runs.c.token))
+        if ended is not None:
+            raise RunGivenUp(detail)
         return None
 
     async def _change(self, run: Run, **values: object) -> None:
@@ -221,6 +268,10 @@ def _rested(pause: timedelta, *, attempts: int, now: datetime) -> ColumnElement[
     return or_(
         false(), *(and_(_runs.c.attempts == n, _runs.c.finished_at <= now - pause * 2 ** (n - 1)) for n in tried)
     )
+
+
+def _outcome(stored: str | None) -> Outcome | None:
+    return None if stored is None else Outcome(stored)
 
 
 def _slot(job: str, scope: str, slot: str) -> ColumnElement[bool]:

@@ -22,12 +22,20 @@ class SchedulerSettings(BaseModel):
     """How long a dream or distillation that failed rests; after each further failure twice as long."""
     job_limit_minutes: float = Field(default=120.0, gt=0)
     """A run that takes longer is stopped and recorded as failed."""
+    concurrency: int = Field(default=2, ge=1)
+    """How many scopes a replica dreams or distils for at once, so that a night of many does not use up the model's
+    rate limits and leave those who chat waiting; of each other job, for how many scopes it runs at once."""
 
     close_day_minutes: float = Field(default=5.0, gt=0)
-    close_day_back: int = Field(default=7, ge=1)
-    """How many days a close that was missed is caught up for."""
+    close_day_back: int = Field(default=7, ge=1, le=30)
+    """How many days a close that was missed is caught up for; those before are recorded as missed."""
     distil_from: time = time(1)
     distil_until: time = time(5)
     """The local window of the distillation; outside of it a run that is due counts as late."""
     dream_minutes: float = Field(default=10.0, gt=0)
+    quiet_from: time = time(22)
+    quiet_until: time = time(7)
+    """Between these local times of a scope no dream is begun unless by hand. A dream ends with a line in the chat,
+    which at night would ring; one that falls due at night is begun in the early morning, when there is least talk to
+    get in the way of. The same time twice: no quiet hours."""
     runs_kept_days: float = Field(default=90.0, gt=0)

@@ -1,15 +1,17 @@
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
 import pytest
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from gateway.db.engine import Database
 from scheduler.clock import SchedulerClock
-from scheduler.errors import UnknownJob
+from scheduler.errors import NotRunning, UnknownJob
 from scheduler.jobs import Due, Every, Firing, Job, JobContext, Policy
-from scheduler.runs import Outcome, Runs
+from scheduler.runs import Outcome, Run, Runs
 from scheduler.settings import SchedulerSettings
 
 SETTINGS = SchedulerSettings(start_delay=0.01, heartbeat=0.05, lease=0.3)
@@ -25,6 +27,23 @@ def real() -> datetime:
     return datetime.now(UTC)
 
 
+def shut_down(scheduler: AsyncIOScheduler) -> None:
+    scheduler.shutdown(wait=False)
+
+
+class Counting:
+    """A meter that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, dict[str, str], float]] = []
+
+    def count(self, what: str, number: float = 1, /, **labels: str) -> None:
+        self.seen.append((what, labels, number))
+
+    def observe(self, what: str, value: float, /, **labels: str) -> None:
+        self.seen.append((what, labels, value))
+
+
 class Counted:
     """A job that counts how often it ran."""
 
@@ -38,6 +57,11 @@ class Counted:
         return "did it"
 
 
+async def recorded(runs: Runs) -> None:
+    while any(run.outcome is None for run in await runs.recent()):  # noqa: ASYNC110  (what is waited for has no event)
+        await anyio.sleep(0.01)
+
+
 async def test_the_clock_fires_and_each_slot_runs_once_on_any_number_of_replicas(
     replica: Callable[[str], Runs], now: Any
 ) -> None:
@@ -46,7 +70,8 @@ async def test_the_clock_fires_and_each_slot_runs_once_on_any_number_of_replicas
     with anyio.fail_after(10):
         async with clocks[0], clocks[1], clocks[2]:
             await work.ran.wait()
-            await anyio.sleep(0.3)
+            await recorded(replica("any"))
+            await anyio.sleep(0.3)  # for the others, which must not run it
     assert work.slots == ["2026-05-01T12:00:00+00:00"]
     [record] = await replica("any").recent()
     assert (record.outcome, record.detail) == (Outcome.DONE, "did it")
@@ -62,7 +87,7 @@ async def test_a_job_that_fails_is_recorded_with_its_cause_and_the_clock_goes_on
     async with SchedulerClock([job(fail)], runs=runs, settings=SETTINGS, clock=real) as clock:
         with anyio.fail_after(10):
             await failed.wait()
-            await anyio.sleep(0.2)
+            await recorded(runs)
         assert clock.healthy(real())
     [record] = await runs.recent()
     assert (record.outcome, record.detail) == (Outcome.FAILED, "ValueError: the disk is full")
@@ -82,7 +107,10 @@ async def test_a_failure_to_find_what_is_due_does_not_stop_the_clock(runs: Runs)
     async with SchedulerClock([job(Counted(), finder=due, trigger=often)], runs=runs, settings=SETTINGS, clock=real):
         with anyio.fail_after(10):
             await twice.wait()
-    assert await runs.recent() == []
+    records = await runs.recent()
+    assert {(record.outcome, record.detail, record.slot[:8]) for record in records} == {
+        (Outcome.FAILED, "OSError: no database", "look at ")
+    }
 
 
 async def test_health_comes_from_the_last_beat(runs: Runs, now: Any) -> None:
@@ -134,7 +162,8 @@ async def test_missed_slots_are_recorded_and_a_late_run_says_so(runs: Runs, now:
     [ran] = await clock.fire("work")
     assert ran.detail == "1 d 0:00 h late: did it"
     details = {record.slot: record.detail for record in await runs.recent()}
-    assert details == {"day 1": ran.detail, "day 2": "missed: its time was 2 d 0:00 h ago"}
+    missed = "missed: its time was 2 d 0:00 h ago; the run for day 1 does its work"
+    assert details == {"day 1": ran.detail, "day 2": missed}
 
 
 async def test_a_failed_slot_rests_for_its_jobs_pause_and_stays_visible(runs: Runs, now: Any) -> None:
@@ -162,7 +191,7 @@ async def test_a_job_that_takes_too_long_is_stopped_and_recorded(runs: Runs, now
 
     settings = SETTINGS.model_copy(update={"job_limit_minutes": 0.001})
     [ran] = await SchedulerClock([job(forever)], runs=runs, settings=settings, clock=now).fire("work")
-    assert (ran.outcome, ran.detail) == (Outcome.FAILED, "TimeoutError")
+    assert (ran.outcome, ran.detail) == (Outcome.FAILED, "it was stopped, as it took more than 0.001 minutes")
 
 
 async def test_a_job_that_lost_its_lease_is_stopped_and_records_nothing(
@@ -221,11 +250,128 @@ async def test_leaving_the_clock_gives_unfinished_runs_back(replica: Callable[[s
     assert len(again.slots) == 1
 
 
-async def test_the_next_firings_can_be_listed(runs: Runs) -> None:
-    settings = SETTINGS.model_copy(update={"start_delay": 60.0})
-    clock = SchedulerClock([job(Counted())], runs=runs, settings=settings, clock=real)
-    assert clock.following() == {"work": None}
+async def test_what_comes_next_is_known_without_a_running_clock(runs: Runs, now: Any) -> None:
+    clock = SchedulerClock([job(Counted())], runs=runs, settings=SETTINGS, clock=now)
+    assert await clock.job("work").following(now()) == datetime(2026, 5, 1, 13, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("stop", [AsyncIOScheduler.pause, AsyncIOScheduler.remove_all_jobs, shut_down])
+async def test_a_clock_whose_scheduler_has_died_is_unhealthy(
+    runs: Runs, now: Any, stop: Callable[[AsyncIOScheduler], None]
+) -> None:
+    async with SchedulerClock([], runs=runs, settings=SETTINGS, clock=now) as clock:
+        assert clock._scheduler is not None
+        stop(clock._scheduler)
+        await anyio.sleep(3 * SETTINGS.heartbeat)
+        now.moment += timedelta(seconds=4 * SETTINGS.heartbeat)
+        await anyio.sleep(3 * SETTINGS.heartbeat)
+        assert not clock.healthy(now())
+
+
+async def test_a_loop_that_hung_makes_the_clock_unhealthy_until_it_beats_again(runs: Runs) -> None:
+    async with SchedulerClock([], runs=runs, settings=SETTINGS, clock=real) as clock:
+        time.sleep(4 * SETTINGS.heartbeat)  # noqa: ASYNC251  (the loop is to hang)
+        assert not clock.healthy(real())
+        with anyio.fail_after(10):
+            while not clock.healthy(real()):  # noqa: ASYNC110  (what is waited for has no event)
+                await anyio.sleep(SETTINGS.heartbeat / 10)
+
+
+async def test_errors_that_were_expected_are_told_in_their_own_words(runs: Runs, now: Any) -> None:
+    async def fail(context: JobContext) -> str:
+        raise ExceptionGroup("wrapped", [LookupError("the model is away")])
+
+    clock = SchedulerClock([job(fail)], runs=runs, settings=SETTINGS, clock=now, expected=(LookupError,))
+    [ran] = await clock.run_now("work")
+    assert (ran.outcome, ran.detail) == (Outcome.FAILED, "the model is away")
+
+
+async def test_every_end_of_a_run_is_counted_and_measured(runs: Runs, now: Any) -> None:
+    async def fail(context: JobContext) -> str:
+        now.moment += timedelta(seconds=7)
+        raise ValueError("refused")
+
+    async def due(firing: Firing) -> Sequence[Due]:
+        return [Due(slot=f"day {back}", at=firing.now - timedelta(days=back)) for back in (0, 1)]
+
+    meter = Counting()
+    clock = SchedulerClock([job(fail, finder=due)], runs=runs, settings=SETTINGS, clock=now, meter=meter)
+    await clock.fire("work")
+    await clock.run_now("work")
+    outcomes = [labels["outcome"] for what, labels, _ in meter.seen if what == "job_runs"]
+    assert sorted(outcomes) == ["failed", "failed", "failed", "missed"]
+    assert {(what, number) for what, _, number in meter.seen} == {("job_runs", 1), ("job_seconds", 7)}
+
+
+async def test_a_run_tells_how_far_it_is_while_it_keeps_its_lease(runs: Runs) -> None:
+    noted, told = anyio.Event(), ""
+
+    async def work(context: JobContext) -> str:
+        context.progress("turn 4,\n2 files")
+        await noted.wait()
+        return "done"
+
+    clock = SchedulerClock([job(work)], runs=runs, settings=SETTINGS, clock=real)
+    async with anyio.create_task_group() as group:
+        group.start_soon(clock.fire, "work")
+        with anyio.fail_after(10):
+            while not told:
+                await anyio.sleep(0.01)
+                told = "".join(record.detail for record in await runs.recent())
+        noted.set()
+    assert told == "turn 4, 2 files"
+
+
+async def test_a_job_can_be_begun_by_hand_and_its_end_awaited(runs: Runs, now: Any) -> None:
+    work = Counted()
+    clock = SchedulerClock([job(work)], runs=runs, settings=SETTINGS, clock=now)
+    with pytest.raises(NotRunning):
+        clock.begin("work")
     async with clock:
-        following = clock.following()["work"]
-    assert following is not None
-    assert timedelta(0) < following - real() <= timedelta(seconds=60)
+        begun, wrong = clock.begin("work"), clock.begin("work", only="nobody")
+        with anyio.fail_after(10):
+            await begun.ended.wait()
+            await wrong.ended.wait()
+    assert [ran.detail for ran in begun.ran] == ["did it"]
+    assert "no scope 'nobody'" in wrong.error
+
+
+async def test_a_database_that_is_away_for_less_than_a_lease_does_not_stop_a_run(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renew, failures, renewed = runs.renew, 1, anyio.Event()
+
+    async def broken(run: Run, **more: Any) -> None:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise OSError("no database")
+        await renew(run, **more)
+        renewed.set()
+
+    async def work(context: JobContext) -> str:
+        await renewed.wait()
+        return "did it"
+
+    monkeypatch.setattr(runs, "renew", broken)
+    settings = SETTINGS.model_copy(update={"lease": 3.0})
+    [ran] = await SchedulerClock([job(work)], runs=runs, settings=settings, clock=real).run_now("work")
+    assert (ran.detail, failures) == ("did it", -1)
+
+
+async def test_a_run_that_can_not_renew_its_lease_is_stopped_before_another_takes_it(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(run: Run, **more: Any) -> None:
+        raise OSError("no database")
+
+    async def forever(context: JobContext) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    monkeypatch.setattr(runs, "renew", broken)
+    with anyio.fail_after(10):
+        ran = await SchedulerClock([job(forever)], runs=runs, settings=SETTINGS, clock=real).run_now("work")
+    assert ran == []
+    [record] = await runs.recent()
+    assert record.outcome is None

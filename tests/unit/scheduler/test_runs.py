@@ -1,12 +1,12 @@
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
 import pytest
 
 from gateway.db.engine import Database
-from scheduler.errors import RunLost
+from scheduler.errors import RunGivenUp, RunLost
 from scheduler.runs import Outcome, Run, Runs
 
 LEASE = timedelta(minutes=2)
@@ -101,7 +101,7 @@ async def test_reading_the_table_waits_for_no_writer(database: Database, runs: R
     with anyio.fail_after(5):
         async with database.write():
             assert await runs.recent() == []
-            assert await runs.settled("job", ["s"]) == set()
+            assert await runs.outcomes("job", since=datetime.min.replace(tzinfo=UTC)) == {}
 
 
 async def test_a_claim_stands_in_line_with_the_other_writers_of_the_process(database: Database, runs: Runs) -> None:
@@ -116,7 +116,9 @@ async def test_a_run_that_kills_its_holders_ends_as_failed(runs: Runs, now: Any)
     for _ in range(2):
         assert await claim(runs, attempts=2)
         now.moment += LEASE + timedelta(seconds=1)
-    assert await claim(runs, attempts=2) is None
+    with pytest.raises(RunGivenUp):
+        await claim(runs, attempts=2)
+    assert await claim(runs, attempts=2) is None, "it is told once"
     [record] = await runs.recent()
     assert record.outcome is Outcome.FAILED
     assert "2 holders" in record.detail
@@ -130,11 +132,12 @@ async def test_a_run_that_was_given_back_is_taken_at_once_and_does_not_count(run
 
 
 async def test_a_missed_slot_is_recorded_once_and_then_not_run(runs: Runs, now: Any) -> None:
-    assert await runs.missed("job", "scope", "s", detail="asleep")
-    assert not await runs.missed("job", "scope", "s", detail="again")
+    assert await runs.record("job", "scope", "s", Outcome.MISSED, detail="asleep")
+    assert not await runs.record("job", "scope", "s", Outcome.MISSED, detail="again")
     now.moment += timedelta(days=1)
     assert await claim(runs) is None
-    assert await runs.settled("job", ["s", "t"]) == {("scope", "s")}
+    assert await runs.outcomes("job", since=now() - timedelta(days=2)) == {("scope", "s"): Outcome.MISSED}
+    assert await runs.outcomes("job", since=now()) == {}
     [record] = await runs.recent()
     assert (record.outcome, record.detail) == (Outcome.MISSED, "asleep")
 
@@ -148,3 +151,39 @@ async def test_records_are_listed_newest_first_and_old_ones_can_be_forgotten(run
     assert [record.slot for record in await runs.recent("job", limit=2)] == ["3", "2"]
     assert await runs.prune(now.moment - timedelta(minutes=30)) == 2
     assert [record.slot for record in await runs.recent()] == ["3"]
+
+
+async def test_how_far_a_run_is_can_be_noted_and_its_end_takes_the_place(runs: Runs) -> None:
+    run = await surely(runs)
+    await runs.renew(run, lease=LEASE, note="turn 4, 2 files")
+    [record] = await runs.recent()
+    assert (record.outcome, record.detail) == (None, "turn 4, 2 files")
+    await runs.finish(run, Outcome.DONE, "2 files changed")
+    found = await runs.find("job", "scope", "s")
+    assert found is not None
+    assert found.detail == "2 files changed"
+    assert await runs.find("job", "scope", "t") is None
+
+
+async def test_of_each_scope_the_last_run_is_listed_the_failed_first_then_those_that_run(runs: Runs, now: Any) -> None:
+    for scope, slot, outcome in [
+        ("a", "1", Outcome.FAILED), ("a", "2", Outcome.DONE), ("b", "1", Outcome.DONE), ("b", "2", Outcome.FAILED),
+        ("c", "1", Outcome.DONE), ("d", "1", None), ("e", "1", Outcome.MISSED),
+    ]:  # fmt: skip
+        run = await runs.claim("job", scope, slot, lease=LEASE, attempts=1)
+        assert run is not None
+        if outcome is not None:
+            await runs.finish(run, outcome, "")
+        now.moment += timedelta(minutes=1)
+    listed = [(run.scope, run.slot) for run in await runs.last_of_scopes("job", limit=9)]
+    assert listed == [("b", "2"), ("d", "1"), ("e", "1"), ("c", "1"), ("a", "2")]
+    assert [run.scope for run in await runs.last_of_scopes("job", limit=2, offset=1)] == ["d", "e"]
+    assert await runs.last_of_scopes("other", limit=9) == []
+
+
+async def test_what_failed_and_came_right_is_recorded_as_such(runs: Runs) -> None:
+    await runs.record("job", "", "look at 10% of it", Outcome.FAILED, detail="no database")
+    await runs.record("job", "", "100", Outcome.FAILED, detail="of its own")
+    await runs.recover("job", "", slots="look at ")
+    details = {run.detail: run.outcome for run in await runs.recent()}
+    assert details == {"right again; no database": Outcome.DONE, "of its own": Outcome.FAILED}

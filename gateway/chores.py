@@ -1,0 +1,131 @@
+"""The gateway's chores: what only has to be done now and then, for no scope in particular."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from gateway.history import History
+from gateway.notices import counted
+from gateway.scopes import Scopes
+from gateway.team_states import FormerMembers
+from memory.dream import Dream
+from memory.errors import LeaseLost, MemoryFault
+from memory.ports import Leases
+from memory.retention import delete_old_logs, old_logs
+from memory.scope import Scope
+from memory.settings import MemorySettings
+from memory.team.leave import Left
+from scheduler.jobs import Chore, JobContext
+
+_OFTEN = timedelta(minutes=10)
+_NO_LOG = "no day log, as log_keep_days is not set"
+
+Leaving = Callable[[Scope, Path], Awaitable[Left]]
+"""Removes a copy of team memory; see `memory.team.leave.leave`."""
+
+
+def chores(
+    settings: MemorySettings,
+    *,
+    history: History,
+    scopes: Scopes,
+    former: FormerMembers,
+    leave: Leaving,
+    dream: Dream,
+    leases: Leases,
+) -> Sequence[Chore]:
+    """Return the chores that the scheduler runs beside the jobs of memory."""
+    return (
+        Chore(
+            id="end-sessions",
+            tells="ends conversations that have fallen silent",
+            period=_OFTEN,
+            run=partial(_end_sessions, history, scopes),
+        ),
+        Chore(
+            id="leave-teams",
+            tells="takes team memory from those who left the team",
+            period=timedelta(minutes=settings.team_pull_minutes),
+            run=partial(_leave_teams, former, leave),
+            would=partial(_would_leave_teams, former),
+        ),
+        Chore(
+            id="recover-dreams",
+            tells="puts back what a dream has written that was killed",
+            period=_OFTEN,
+            run=partial(_recover_dreams, dream, scopes),
+        ),
+        Chore(
+            id="forget-logs",
+            tells=_ageing(settings.log_keep_days),
+            period=timedelta(days=1),
+            run=partial(_forget_logs, scopes, leases, settings),
+            would=partial(_would_forget_logs, scopes, settings),
+        ),
+    )
+
+
+async def _end_sessions(history: History, scopes: Scopes, _: JobContext) -> str:
+    return f"{counted(await history.end_silent(mode_of=await scopes.modes()), 'silent conversation')} ended"
+
+
+async def _leave_teams(former: FormerMembers, leave: Leaving, _: JobContext) -> str:
+    """Remove the copies of those who belong to a team no more; one that can't be had now is left to the next time."""
+    gone: list[Left] = []
+    for scope, directory in await former.copies():
+        with suppress(LeaseLost):
+            gone.append(await leave(scope, directory))
+    kept = sum(len(each.kept) for each in gone)
+    return f"{counted(len(gone), 'copy', 'copies')} removed, {counted(kept, 'note')} kept"
+
+
+async def _would_leave_teams(former: FormerMembers, _: JobContext) -> str:
+    return f"remove {counted(len(await former.copies()), 'copy', 'copies')}"
+
+
+async def _recover_dreams(dream: Dream, scopes: Scopes, _: JobContext) -> str:
+    """Look in every memory, also where it is off by now, for what a killed dream has left."""
+    found = [await dream.recover(scope) for scope in await scopes.known()]
+    return f"{counted(sum(found), 'dream')} put back"
+
+
+def _ageing(keep_days: int | None) -> str:
+    if keep_days is None:
+        return f"deletes {_NO_LOG}"
+    return f"deletes day logs that were sorted into notes and are older than {counted(keep_days, 'day')}"
+
+
+async def _forget_logs(scopes: Scopes, leases: Leases, settings: MemorySettings, context: JobContext) -> str:
+    """Delete old logs; those of a memory that is being rewritten, or can't be had, are left to the next time."""
+    keep_days = settings.log_keep_days
+    if keep_days is None:
+        return "day logs are kept for ever, as log_keep_days is not set"
+    now, seconds = context.firing.now, settings.lease_seconds
+    delete = partial(delete_old_logs, keep_days=keep_days, now=now, leases=leases, seconds=seconds)
+    deleted, left = await _summed(scopes, delete)
+    return f"{counted(deleted, 'day log')} deleted{left}"
+
+
+async def _would_forget_logs(scopes: Scopes, settings: MemorySettings, context: JobContext) -> str:
+    keep_days = settings.log_keep_days
+    if keep_days is None:
+        return f"delete {_NO_LOG}"
+
+    async def count(scope: Scope) -> int:
+        return len(await old_logs(scope, keep_days=keep_days, now=context.firing.now))
+
+    deleted, left = await _summed(scopes, count)
+    return f"delete {counted(deleted, 'day log')}{left}"
+
+
+async def _summed(scopes: Scopes, work: Callable[[Scope], Awaitable[int]]) -> tuple[int, str]:
+    """Do it for every known memory; return the sum, and a word on those that are left to the next time."""
+    total = left = 0
+    for scope in await scopes.known():
+        try:
+            total += await work(scope)
+        except (OSError, MemoryFault):
+            left += 1
+    return total, f"; {counted(left, 'memory', 'memories')} left to the next time" if left else ""

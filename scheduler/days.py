@@ -1,0 +1,251 @@
+"""Which days of which scopes are to be closed, and which nights are due: time cut into days, each seen to once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+from anyio import to_thread
+
+from memory.dailylog import may_wait
+from memory.errors import MemoryFault
+from memory.scope import Mode, Scope
+from scheduler.finders import Scopes
+from scheduler.runs import Outcome
+from scheduler.settings import SchedulerSettings
+from scheduler.slots import Due, Firing, key_of, local_moment
+
+_REACH = timedelta(days=31)
+"""A scope that has closed no day for longer is taken for one whose log mode was off, not for one that was down."""
+_LONGEST_SHIFT = timedelta(hours=26)  # between the clocks of the two sides of the date line
+_OVER = (Outcome.DONE, Outcome.MISSED)
+_NO_LOGS = "keeps no day logs"
+
+
+class Record(Protocol):
+    """What has become of slots; see `scheduler.runs.Runs`."""
+
+    async def outcomes(self, job: str, *, since: datetime) -> Mapping[tuple[str, str], Outcome | None]:
+        """Return the outcome of each (scope, slot) that was begun since then; None where it has none yet."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Day:
+    """A local day as it was closed, or is to be."""
+
+    day: date
+    timezone: str
+
+    @property
+    def slot(self) -> str:
+        """The slot: of a day that was closed it must be known in which zone, when the scope has moved since."""
+        return f"{self.day.isoformat()} {self.timezone}"
+
+    @property
+    def ends(self) -> datetime:
+        return local_moment(self.day + timedelta(days=1), time.min, timezone=self.timezone)
+
+    @property
+    def begins(self) -> datetime:
+        return local_moment(self.day, time.min, timezone=self.timezone)
+
+
+@lru_cache(maxsize=4096)  # of every scope the same few slots are read at every tick
+def _parsed(slot: str, *, timezone: str) -> _Day | None:
+    """Read a slot; `timezone` is that of slots that name none. None if it is no day's, as of a run by hand."""
+    day, _, zone = slot.partition(" ")
+    try:
+        return None if " " in zone else _Day(day=date.fromisoformat(day), timezone=zone or timezone)
+    except ValueError:
+        return None
+
+
+class Days:
+    """Which local days of the scopes in log mode are to be closed, and which are to be distilled.
+
+    Time is cut into days without a gap and without an overlap, also where a scope changes its zone: a date is closed
+    once, and what a move west adds to the day that it makes longer goes to the day that is closed next.
+    """
+
+    CLOSE = "close-day"
+    DISTIL = "distil"
+
+    def __init__(self, settings: SchedulerSettings, *, scopes: Scopes, runs: Record) -> None:
+        self._settings = settings
+        self._scopes = scopes
+        self._runs = runs
+
+    async def to_close(self, firing: Firing) -> Sequence[Due]:
+        """Return the days to close, oldest first: all since the last that was closed; of a new scope, yesterday.
+
+        Of a scope that was switched to log mode, none that had ended by then, and of that day what came after.
+        """
+        closed = _by_scope(await self._runs.outcomes(self.CLOSE, since=firing.now - _REACH))
+        found: list[Due] = []
+        for scope in await self._scopes.active():
+            if scope.mode is not Mode.LOG:
+                found.append(_logless(scope, firing))
+                continue
+            over = _days(scope, closed, over=_OVER)
+            wanted = _of_log_mode(scope, self._wanted(scope, firing, over))
+            found += _cut(scope, wanted, over) or [_closed_already(scope, firing)]
+        return found
+
+    async def unclosed(self, scope: Scope, now: datetime) -> Sequence[Due]:
+        """Return the days of a scope in log mode that are not closed yet, oldest first; the last is today."""
+        closed = _by_scope(await self._runs.outcomes(self.CLOSE, since=now - _REACH))
+        over = _days(scope, closed, over=_OVER)
+        today = _Day(day=_yesterday(scope, now).day + timedelta(days=1), timezone=scope.timezone)
+        wanted = _of_log_mode(scope, [*self._wanted(scope, Firing(now=now), over), today])
+        return _cut(scope, wanted, over)
+
+    def _wanted(self, scope: Scope, firing: Firing, over: Sequence[_Day]) -> list[_Day]:
+        yesterday = _yesterday(scope, firing.now)
+        if firing.by_hand:
+            return [next((each for each in over if each.day == yesterday.day), yesterday)]
+        dates = {each.day for each in over}
+        began = [] if scope.mode_since is None else [scope.mode_since.astimezone(ZoneInfo(scope.timezone)).date()]
+        first = min([*dates, *began], default=yesterday.day)
+        days = (yesterday.day - timedelta(days=back) for back in reversed(range(_REACH.days)))
+        return [_Day(day=day, timezone=scope.timezone) for day in days if day >= first and day not in dates]
+
+    async def to_distil(self, firing: Firing) -> Sequence[Due]:
+        """Return the nights whose day is closed, so that no bullet comes after, oldest first; one run does for all."""
+        closed = _by_scope(await self._runs.outcomes(self.CLOSE, since=firing.now - _REACH))
+        tried = _by_scope(await self._runs.outcomes(self.DISTIL, since=firing.now - _REACH))
+        scopes = await self._scopes.active()
+        left = await _with_logs_left(scopes, firing.now)
+        found: list[Due] = []
+        for scope in scopes:
+            if scope.mode is not Mode.LOG and scope not in left:
+                found.append(_logless(scope, firing))
+            elif firing.by_hand:
+                found.append(self._night(scope, _yesterday(scope, firing.now)))
+            elif scope.mode is Mode.LOG:
+                found += self._nights(scope, firing, closed, tried)
+            else:
+                found.append(self._last_night(scope, firing, tried))
+        return found
+
+    def _last_night(self, scope: Scope, firing: Firing, tried: "_Slots") -> Due:
+        """Return the latest night of a scope that keeps no log any more: its days were closed when it was switched."""
+        night = self._night(scope, _yesterday(scope, firing.now))
+        if night.day in {each.day for each in _days(scope, tried, over=_OVER)}:
+            return replace(night, gate="distilled already")
+        return night if night.at <= firing.now else replace(night, gate=self._early)
+
+    def _nights(self, scope: Scope, firing: Firing, closed: "_Slots", tried: "_Slots") -> list[Due]:
+        done = {each.day for each in _days(scope, tried, over=_OVER)}
+        had = {each.day for each in _days(scope, tried)}
+        days = {each.day for each in _days(scope, closed, over=_OVER)}
+        latest = max(days, default=date.min)
+        first = min(had, default=latest)
+        # A night before the latest has had its chance once it was tried: what it left, the latest takes up.
+        wanted = sorted(day for day in days if day >= first and day not in (done if day == latest else had))
+        if not wanted:
+            newest = self._night(scope, _yesterday(scope, firing.now))
+            return [replace(newest, gate="distilled already" if newest.day in done else "its day is not closed yet")]
+        nights = [self._night(scope, _Day(day=day, timezone=scope.timezone)) for day in wanted]
+        return [night if night.at <= firing.now else replace(night, gate=self._early) for night in nights]
+
+    @property
+    def _early(self) -> str:
+        return f"not before {self._settings.distil_from:%H:%M}"
+
+    def _night(self, scope: Scope, ended: _Day) -> Due:
+        hour = local_moment(ended.day + timedelta(days=1), self._settings.distil_from, timezone=scope.timezone)
+        return Due(slot=ended.slot, at=hour, scope=scope, day=ended.day)
+
+    async def next_close(self, now: datetime) -> datetime | None:
+        """Return the next midnight of a scope in log mode; None if there is no such scope."""
+        return await self._next(now, time.min, [each for each in await self._scopes.active() if each.mode is Mode.LOG])
+
+    async def next_distil(self, now: datetime) -> datetime | None:
+        """Return when the next night's hour comes for a scope that has logs; None if there is no such scope."""
+        scopes = await self._scopes.active()
+        left = await _with_logs_left(scopes, now)
+        logging = [each for each in scopes if each.mode is Mode.LOG or each in left]
+        return await self._next(now, self._settings.distil_from, logging)
+
+    async def _next(self, now: datetime, clock: time, scopes: Sequence[Scope]) -> datetime | None:
+        moments: list[datetime] = []
+        for scope in scopes:
+            today = now.astimezone(ZoneInfo(scope.timezone)).date()
+            days = (today, today + timedelta(days=1))
+            coming = (local_moment(day, clock, timezone=scope.timezone) for day in days)
+            moments.append(next(moment for moment in coming if moment > now))
+        return min(moments, default=None)
+
+
+_Slots = Mapping[str, Mapping[str, Outcome | None]]
+"""By scope, what has become of its slots."""
+
+
+def _by_scope(outcomes: Mapping[tuple[str, str], Outcome | None]) -> _Slots:
+    found: dict[str, dict[str, Outcome | None]] = {}
+    for (scope, slot), outcome in outcomes.items():
+        found.setdefault(scope, {})[slot] = outcome
+    return found
+
+
+def _days(scope: Scope, slots: _Slots, *, over: Sequence[Outcome] | None = None) -> list[_Day]:
+    """Return the days of a scope that have one of these outcomes, or any record at all."""
+    mine = slots.get(key_of(scope), {})
+    named = (slot for slot, outcome in mine.items() if over is None or outcome in over)
+    return [day for slot in named if (day := _parsed(slot, timezone=scope.timezone)) is not None]
+
+
+async def _with_logs_left(scopes: Sequence[Scope], now: datetime) -> frozenset[Scope]:
+    """Return those that keep no log any more, but have logs of before that wait."""
+    quiet = [scope for scope in scopes if scope.mode is not Mode.LOG]
+    if not quiet:
+        return frozenset()
+    return await to_thread.run_sync(lambda: frozenset(scope for scope in quiet if _may_wait(scope, now)))
+
+
+def _may_wait(scope: Scope, now: datetime) -> bool:
+    try:
+        return may_wait(scope, now)
+    except (OSError, MemoryFault):  # the distillation will fail of it too, which is recorded, and the others can sort
+        return True
+
+
+def _of_log_mode(scope: Scope, days: Sequence[_Day]) -> list[_Day]:
+    """Return the days in which the scope was in log mode: before that, extraction has seen to them."""
+    return [each for each in days if scope.mode_since is None or each.ends > scope.mode_since]
+
+
+def _cut(scope: Scope, wanted: Sequence[_Day], over: Sequence[_Day]) -> list[Due]:
+    """Return the wanted days as slots, each from where the one before it ends, and none from before log mode."""
+    known = {each.day: each for each in (*over, *wanted)}
+    dues: list[Due] = []
+    for each in wanted:
+        before = max((day for day in known if day < each.day), default=None)
+        after = each.begins if before is None else known[before].ends
+        moved = after != each.begins and abs(after - each.begins) <= _LONGEST_SHIFT
+        since = min(after, each.ends) if moved else None
+        if scope.mode_since is not None and scope.mode_since > (since or each.begins):
+            since = scope.mode_since
+        dues.append(replace(_due(scope, each), since=since))
+    return dues
+
+
+def _due(scope: Scope, day: _Day) -> Due:
+    return Due(slot=day.slot, at=day.ends, scope=scope, day=day.day)
+
+
+def _yesterday(scope: Scope, now: datetime) -> _Day:
+    day = now.astimezone(ZoneInfo(scope.timezone)).date() - timedelta(days=1)
+    return _Day(day=day, timezone=scope.timezone)
+
+
+def _closed_already(scope: Scope, firing: Firing) -> Due:
+    yesterday = _yesterday(scope, firing.now)
+    gate = "closed already" if _of_log_mode(scope, [yesterday]) else "it was not in log mode yet"
+    return replace(_due(scope, yesterday), gate=gate)
+
+
+def _logless(scope: Scope, firing: Firing) -> Due:
+    return Due(slot="", at=firing.now, scope=scope, gate=_NO_LOGS)
