@@ -1,22 +1,41 @@
 """What was forgotten, and where memory is left aside: the tables that everything asks that rebuilds memory."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import compress
 from typing import Any
 
 from anyio import to_thread
-from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Account
+from gateway.db.clearing import Clearing, end_those_shown
 from gateway.db.engine import Database
-from gateway.db.models import DueRow, ErasureRow, FactRow, ForgetOfferRow, IgnoredRow, InboxRow, MessageRow, SessionRow
-from memory.erasure import Gone
+from gateway.db.marks import in_line
+from gateway.db.models import DueRow, ErasureRow, ForgetOfferRow, IgnoredRow, InboxRow, MessageRow, SessionRow
+from gateway.db.proposed import drop_proposed
+from gateway.db.rows import AT_ONCE, of_scope, some
+from gateway.db.staged import drop_staged
+from memory.gone import Gone
+from memory.paths import TEAM
 from memory.ports import Clock
 from memory.scope import Scope
 
 OFFER_SECONDS = 600.0
 """How long what was listed may be named by its number."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Said:
+    """What a person or the bot said in a message."""
+
+    id: int
+    inbox_id: int | None
+    role: str
+    text: str
 
 
 class Erasures:
@@ -44,12 +63,18 @@ class Erasures:
         mine = (
             ForgetOfferRow.conversation == conversation,
             ForgetOfferRow.account == str(account),
-            ForgetOfferRow.principal == scope.principal,
-            ForgetOfferRow.project == scope.project,
+            *of_scope(ForgetOfferRow, scope),
             ForgetOfferRow.until > self._now(),
         )
         async with self._database.read() as session:
             return list(await session.scalar(select(ForgetOfferRow.items).where(*mine)) or ())
+
+    async def latest(self, scope: Scope) -> int:
+        """Return the last message of a memory: all up to it are stored, and those that come are after it."""
+        last = select(func.max(MessageRow.id)).join(SessionRow, SessionRow.id == MessageRow.session_id)
+        async with self._database.write() as session:
+            await in_line(session, scope.principal, scope.project)
+            return await session.scalar(last.where(*of_scope(SessionRow, scope))) or 0
 
     async def messages_telling(
         self,
@@ -58,109 +83,104 @@ class Erasures:
         known: Collection[int],
         *,
         by: Collection[str] | None = None,
+        after: int = 0,
     ) -> frozenset[int]:
-        """Return the stored messages of the turns in which something of it was said, by a person or by the bot.
+        """Return the messages stored `after` one of the turns in which something of it was said, by whomever.
 
         `known` are messages that are known to be of it. If `by` names accounts, then of the turns of others only what
         the bot itself said of it.
         """
+        telling: list[_Said] = []
+        while said := await self._said(scope, after):
+            after = said[-1].id
+            told = await to_thread.run_sync(list, map(tells, [each.text for each in said]))
+            telling += compress(said, told)
+        answers = {each.id for each in telling if each.role == "assistant"}
+        async with self._database.read() as session:
+            theirs = telling if by is None else await _said_by(session, telling, by)
+            sure = [*(each.id for each in theirs), *known]
+            return frozenset(answers | await _turns_of(session, scope, sure))
+
+    async def _said(self, scope: Scope, after: int) -> Sequence[_Said]:
         said = (
-            select(
-                MessageRow.id,
-                MessageRow.session_id,
-                MessageRow.inbox_id,
-                MessageRow.role,
-                MessageRow.said,
-                InboxRow.payload,
-            )
+            select(MessageRow.id, MessageRow.inbox_id, MessageRow.role, MessageRow.said)
             .join(SessionRow, SessionRow.id == MessageRow.session_id)
-            .outerjoin(InboxRow, InboxRow.id == MessageRow.inbox_id)
-            .where(SessionRow.principal == scope.principal, SessionRow.project == scope.project)
-            .where(MessageRow.principal == scope.principal)
+            .where(*of_scope(SessionRow, scope), MessageRow.principal == scope.principal)
+            .where(MessageRow.said != "", MessageRow.id > after)
+            .order_by(MessageRow.id)
         )
         async with self._database.read() as session:
-            rows = (await session.execute(said)).all()
+            rows = (await session.execute(said.limit(AT_ONCE))).all()
+        return [_Said(id=row.id, inbox_id=row.inbox_id, role=row.role, text=row.said) for row in rows]
 
-        def found() -> frozenset[int]:
-            sure = {(row.session_id, row.inbox_id) for row in rows if row.id in known}
-            telling = [row for row in rows if row.said and tells(row.said)]
-            theirs = [row for row in telling if by is None or _account(row.payload) in by]
-            turns = sure | {(row.session_id, row.inbox_id) for row in theirs}
-            answers = {row.id for row in telling if row.role == "assistant"}
-            return frozenset(row.id for row in rows if row.id in answers or (row.session_id, row.inbox_id) in turns)
+    async def erase(
+        self,
+        scope: Scope,
+        *,
+        messages: Collection[int],
+        what: Gone,
+        names: Collection[str] = (),
+        team: Gone | None = None,
+    ) -> None:
+        """Record it, blank what tells it, and end every session of the scope, as each holds the index it began with.
 
-        return await to_thread.run_sync(found)
-
-    async def erase(self, scope: Scope, *, messages: Collection[int], what: Gone) -> None:
-        """Record it, and end every session of the scope, as each holds the index that it began with.
-
-        What is due of a session in which it was said, or shown, is dropped; of the others it stays due, and the
-        prompt that they are extracted with loses it. Called before the files are cleared, so that nothing rebuilds
-        it, and again after, for what has begun meanwhile.
+        What is due stays due, and is extracted from what is left of its transcript and prompt. `names` are notes that
+        are named by it. `team` is that part of it which stood in the team's notes: sessions of other chats of the
+        project that were shown it end too. Called before the files are cleared, so that nothing rebuilds it, and again
+        after, for what has begun meanwhile.
         """
-        knowing, prompts = await self._due_of(scope, frozenset(messages), what)
-        now, hashes = self._now(), what.hashes
-        fields = {"principal": scope.principal, "project": scope.project, "at": now}
-        sessions = (SessionRow.principal == scope.principal, SessionRow.project == scope.project)
-        mine = (FactRow.principal == scope.principal, FactRow.project == scope.project)
+        clearing = Clearing(scope, what, names=names)
+        async with self._database.read() as session:
+            traces = await clearing.traces(session)
         async with self._database.write() as session:
-            session.add_all(ErasureRow(**fields, message_id=message, fact_hash="") for message in sorted(messages))
-            session.add_all(ErasureRow(**fields, message_id=None, fact_hash=each) for each in sorted(hashes))
-            await session.execute(update(SessionRow).where(*sessions, ~SessionRow.ended).values(ended=True))
-            for one in knowing:
-                await session.execute(delete(DueRow).where(DueRow.session_id == one))
-            for one, system in prompts.items():
-                await session.execute(update(SessionRow).where(SessionRow.id == one).values(system=system))
-            for each in hashes:
-                await session.execute(delete(FactRow).where(*mine, FactRow.fact_hash == each))
+            others = await _others(session, scope) if team is not None and scope.project else ()
+            for each in sorted({scope.principal, *others}):  # in one order, so that no two wait for each other
+                await in_line(session, each, scope.project)
+            self._record(session, scope.principal, scope.project, what.hashes, messages=messages)
+            await clearing.sources(session)
+            await clearing.end_sessions(session, messages)
+            await clearing.blank(session, messages, traces)
+            await drop_staged(session, scope.principal, scope.project, what.told_in)
+            if team is not None:
+                await drop_proposed(session, scope.project, team.told_in)
+                for other in others:
+                    await drop_staged(session, other, scope.project, team.told_in)
+                    self._record(session, other, scope.project, team.hashes, place=TEAM)
+                    await clearing.leave_team(session, other, team)
 
-    async def _due_of(
-        self, scope: Scope, messages: frozenset[int], what: Gone
-    ) -> tuple[Collection[int], Mapping[int, list[Any]]]:
-        """Return which sessions with something due know of it, and of the others the prompts that must change."""
-        waiting = (
-            select(SessionRow.id, SessionRow.system, MessageRow.id, MessageRow.content)
-            .join(DueRow, DueRow.session_id == SessionRow.id)
-            .join(MessageRow, MessageRow.session_id == SessionRow.id)
-            .where(SessionRow.principal == scope.principal, SessionRow.project == scope.project)
-        )
-        async with self._database.read() as session:
-            rows = (await session.execute(waiting)).all()
+    async def record_facts(self, scope: Scope, hashes: Collection[str]) -> None:
+        """Record facts that left memory on somebody's word, so that nothing rebuilds them; no session ends."""
+        if hashes:
+            async with self._database.write() as session:
+                await in_line(session, scope.principal, scope.project)
+                self._record(session, scope.principal, scope.project, hashes)
 
-        def looked() -> tuple[Collection[int], Mapping[int, list[Any]]]:
-            prompts = {one: [_shorn(block, what) for block in system] for one, system, _, _ in rows}
-            knowing = {one for one, system in prompts.items() if any(map(what.told_in, _texts(system)))}
-            for one, _, message, content in rows:
-                if one not in knowing and (message in messages or any(map(what.told_in, _texts(content)))):
-                    knowing.add(one)
-            before = {one: system for one, system, _, _ in rows}
-            changed = {one: new for one, new in prompts.items() if one not in knowing and new != before[one]}
-            return knowing, changed
+    async def team_notes_gone(self, scope: Scope, names: Collection[str]) -> None:
+        """End the open sessions of this one memory that were shown notes of T which a pull has removed.
 
-        return await to_thread.run_sync(looked)
-
-    async def touch(self, session_id: int) -> bool:
-        """Return whether something was forgotten that was said in this session, or while a turn of it ran.
-
-        A turn that is stored later than that, in a session that had begun before it, may have seen it.
+        `names` are relative to T. What is due of them loses the notes' lines in the index and what was read of them.
         """
-        said = MessageRow.id == ErasureRow.message_id
-        since = (ErasureRow.at >= SessionRow.started_at) & (MessageRow.at > ErasureRow.at)
-        touched = (
-            select(ErasureRow.id)
-            .join(
-                SessionRow,
-                (SessionRow.principal == ErasureRow.principal) & (SessionRow.project == ErasureRow.project),
-            )
-            .join(MessageRow, MessageRow.session_id == SessionRow.id)
-            .where(SessionRow.id == session_id, said | since)
-        )
+        if names:
+            async with self._database.write() as session:
+                await in_line(session, scope.principal, scope.project)
+                await end_those_shown(session, scope, frozenset(names))
+
+    async def since(self, scope: Scope, moment: datetime) -> bool:
+        """Return whether anything was forgotten since `moment` that an agent of this scope may have read.
+
+        Its memory may be one for all projects of the principal, or for all chats of the project.
+        """
+        near = ErasureRow.principal == scope.principal
+        if scope.project:
+            near = or_(near, ErasureRow.project == scope.project)
+        since = select(ErasureRow.id).where(near, ErasureRow.at >= moment.timestamp())
         async with self._database.read() as session:
-            return await session.scalar(touched.limit(1)) is not None
+            return await session.scalar(since.limit(1)) is not None
 
     async def ignore(self, scope: Scope, conversation: str) -> None:
         """Leave memory aside in a conversation from its next message on; what is due of it waits for `heed`."""
         async with self._database.write() as session:
+            await in_line(session, scope.principal, scope.project)
             row = IgnoredRow(conversation=conversation, principal=scope.principal, since=self._now())
             if await session.get(IgnoredRow, (conversation, scope.principal)) is None:
                 session.add(row)
@@ -188,8 +208,64 @@ class Erasures:
             await session.delete(row)
             await _end(session, scope, conversation)
 
+    def _record(
+        self,
+        session: AsyncSession,
+        principal: str,
+        project: str,
+        hashes: Collection[str],
+        *,
+        messages: Collection[int] = (),
+        place: str = "",
+    ) -> None:
+        about: list[tuple[int | None, str]] = [(each, "") for each in sorted(messages)]
+        about += [(None, each) for each in sorted(hashes)]
+        session.add_all(
+            ErasureRow(
+                principal=principal, project=project, message_id=message, fact_hash=fact, place=place, at=self._now()
+            )
+            for message, fact in about or [(None, "")]  # of a note without facts, that something was forgotten
+        )
+
     def _now(self) -> float:
         return self._clock().timestamp()
+
+
+async def _said_by(session: AsyncSession, said: Sequence[_Said], by: Collection[str]) -> list[_Said]:
+    """Return those of the messages that stem from these accounts."""
+    accounts: dict[int, str] = {}
+    for ids in some({each.inbox_id for each in said if each.inbox_id is not None}):
+        payloads = select(InboxRow.id, InboxRow.payload).where(InboxRow.id.in_(ids))
+        for inbox_id, payload in (await session.execute(payloads)).all():
+            accounts[inbox_id] = str(Account(**payload["account"]))
+    return [each for each in said if accounts.get(each.inbox_id or 0, "") in by]
+
+
+async def _turns_of(session: AsyncSession, scope: Scope, messages: Collection[int]) -> set[int]:
+    """Return all messages of the turns that these are of, within the scope."""
+    mine = (*of_scope(SessionRow, scope), MessageRow.principal == scope.principal)
+    within = select(MessageRow.id, MessageRow.session_id, MessageRow.inbox_id).join(
+        SessionRow, SessionRow.id == MessageRow.session_id
+    )
+    found: set[int] = set()
+    turns: set[tuple[int, int]] = set()
+    for ids in some(messages):
+        for row in (await session.execute(within.where(*mine, MessageRow.id.in_(ids)))).all():
+            found.add(row.id)
+            if row.inbox_id is not None:
+                turns.add((row.session_id, row.inbox_id))
+    of_turn = tuple_(MessageRow.session_id, MessageRow.inbox_id)
+    for keys in some(turns):
+        found.update((await session.scalars(within.where(*mine, of_turn.in_(keys)))).all())
+    return found
+
+
+async def _others(session: AsyncSession, scope: Scope) -> Sequence[str]:
+    """Return who else has talked in chats of the scope's project."""
+    others = select(SessionRow.principal).where(
+        SessionRow.project == scope.project, SessionRow.principal != scope.principal
+    )
+    return (await session.scalars(others.distinct())).all()
 
 
 async def _end(session: AsyncSession, scope: Scope, conversation: str) -> None:
@@ -200,20 +276,3 @@ async def _end(session: AsyncSession, scope: Scope, conversation: str) -> None:
 
 def _in(scope: Scope, conversation: str) -> tuple[ColumnElement[bool], ...]:
     return SessionRow.conversation == conversation, SessionRow.principal == scope.principal
-
-
-def _shorn(block: dict[str, Any], what: Gone) -> dict[str, Any]:
-    return {**block, "text": what.shorn(block["text"])} if "text" in block else block
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yield every text within the content of a message."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
-
-
-def _account(payload: dict[str, Any] | None) -> str:
-    return str(Account(**payload["account"])) if payload is not None else ""

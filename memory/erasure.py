@@ -4,179 +4,31 @@ The host records what was forgotten and ends the sessions that know of it; see `
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import stat
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
-import yaml
 from anyio import to_thread
 
 from memory import dailylog
 from memory import snapshot as snapshots
-from memory.agent_memory import AGENT_MEMORY, AGENT_MEMORY_LOCAL
-from memory.errors import Conflict
-from memory.facts import facts, without
-from memory.index import INDEX, pointer, pointers, with_pointer
-from memory.index import without as without_pointers
-from memory.metadata import parse
-from memory.notes import NoteMissing, Notes
-from memory.paths import TEAM, folder_name
+from memory.disk import walk
+from memory.errors import Conflict, WriteRefused
+from memory.facts import facts_of
+from memory.gone import Gone
+from memory.index import INDEX
+from memory.notes import Note, NoteMissing, Notes
+from memory.paths import TEAM, make_private
+from memory.places import fixed, start_of
 from memory.ports import Leases
-from memory.prompt import read_text
-from memory.provenance import Wording, fact_hash, stems
-from memory.scan import LOGS, NoteHeader
-from memory.scope import Mode, Scope
+from memory.redaction import index_without, neutral, redacted, title_of
+from memory.scan import LOGS
+from memory.scope import Scope
 
-FOUND = 5
-"""How many notes and facts a search names: what a person can look over before saying yes."""
-
-_ENOUGH = 0.5  # the share of the words looked for that a fact must have, of those that any note has
-_FILE_BYTES = 1024 * 1024
-_DESCRIPTION = 100
-_TELLING = 4  # letters; shorter words are mostly grammar
 _TRIES = 5
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Item:
-    """Something that can be forgotten: a whole note, or one fact wherever it stands if `hash` is given."""
-
-    note: str
-    """Relative to the memory directory; of a fact that stands in several, one of them."""
-    hash: str = ""
-    text: str = ""
-    """The fact, or the note's first words: to be shown, never kept."""
-    facts: tuple[str, ...] = ()
-    """Of a whole note the hashes of the facts that it had when it was shown: no other one is forgotten."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gone:
-    """What is to be forgotten: the names of whole notes, and facts in their words."""
-
-    notes: frozenset[str]
-    texts: tuple[str, ...]
-    corpus: tuple[str, ...]
-    """All facts of the memory: what is said in many of them tells little of one."""
-
-    @cached_property
-    def hashes(self) -> frozenset[str]:
-        """The hashes of the facts."""
-        return frozenset(map(fact_hash, self.texts))
-
-    @cached_property
-    def _wording(self) -> Wording:
-        return Wording(self.corpus)
-
-    @cached_property
-    def _own_words(self) -> frozenset[str]:
-        stay = (fact for fact in self.corpus if not self.same(fact))
-        own = frozenset[str]().union(*map(stems, self.texts)).difference(*map(stems, stay))
-        return frozenset(stem for stem in own if len(stem) >= _TELLING or not stem.isascii())
-
-    def same(self, fact: str) -> bool:
-        """Return whether this is one of the facts."""
-        return fact_hash(fact) in self.hashes
-
-    def tells(self, text: str) -> bool:
-        """Return whether a text says one of the facts, be it in other words."""
-        return self.same(text) or any(self._wording.tells(text, fact) for fact in self.texts)
-
-    def betrays(self, text: str) -> bool:
-        """Return whether a header or a line of an index tells a fact, or has a word that no other fact has."""
-        return self.tells(text) or not self._own_words.isdisjoint(stems(text))
-
-    def told_in(self, text: str) -> bool:
-        """Return whether a line of a text tells one of the facts."""
-        return any(self.tells(line) for line in text.splitlines() if line.strip())
-
-    def shorn(self, prompt: str) -> str:
-        """Return a prompt without those lines of the indexes in it that betray a fact."""
-        gone = {line for line, _ in pointers(prompt) if self.betrays(line)}
-        return "".join(line for line in prompt.splitlines(keepends=True) if line.rstrip("\r\n") not in gone)
-
-
-def read_files(scope: Scope, headers: Iterable[NoteHeader]) -> dict[str, str]:
-    """Return the texts of notes and day logs by name, without the indexes; blocking. `headers` name those of T."""
-    own = {path.relative_to(scope.memory_dir).as_posix(): saved.text for path, saved in _own(scope)}
-    team = [header for header in headers if header.team and scope.team_dir is not None]
-    return own | {header.name: read_text(scope.memory_dir, header.path, limit=_FILE_BYTES) for header in team}
-
-
-def places(scope: Scope, home: Path) -> dict[str, Scope]:
-    """Return where something may stand, by what the names of the notes there begin with; blocking.
-
-    That is the memory itself, and what agents keep for the same principal. `home` is $REVERIE_HOME.
-    """
-    own = Path(os.path.realpath(home)) / "homes" / folder_name(scope.principal)
-    found = {f"@{path.name}/": path for path in own.glob(f"{AGENT_MEMORY}/*")}
-    local = own.glob(f"projects/*/{AGENT_MEMORY_LOCAL}/*")
-    found |= {f"@{path.parents[1].name}/{path.name}/": path for path in local}
-    return {"": scope} | {
-        start: replace(scope, memory_dir=path, team_dir=None, mode=Mode.AUTO, readable=(path,), writable=(path,))
-        for start, path in sorted(found.items())
-        if path.is_dir() and os.path.realpath(path) == str(path)
-    }
-
-
-def read_places(found: Mapping[str, Scope], headers: Iterable[NoteHeader]) -> dict[str, str]:
-    """Return `read_files` of all these places; blocking."""
-    return {
-        f"{start}{name}": text
-        for start, place in found.items()
-        for name, text in read_files(place, () if start else headers).items()
-    }
-
-
-def facts_of(text: str) -> list[str]:
-    """Return a note's facts; of one that has none its description."""
-    found = facts(text)
-    about = str(parse(text)[0].get("description") or "")
-    return found or ([about] if about else [])
-
-
-def whole(note: str, text: str) -> Item:
-    """Return a note as an item, as it stands now."""
-    found = facts_of(text)
-    return Item(note=note, text=next(iter(found), ""), facts=tuple(map(fact_hash, found)))
-
-
-def find(files: Mapping[str, str], words: str) -> list[Item]:
-    """Return what fits the words best, at most `FOUND`; a note of which all facts fit is named as a whole."""
-    split = {note: facts_of(text) for note, text in files.items()}
-    wording = Wording(fact for found in split.values() for fact in found)
-    scored: dict[str, tuple[float, Item]] = {}
-    for note, found in split.items():
-        scores = [wording.share_of_known(words, f"{fact} {_title(note)}") for fact in found]
-        if found and len(found) > 1 and min(scores) >= _ENOUGH and not note.startswith(f"{LOGS}/"):
-            scored.setdefault(note, (max(scores), whole(note, files[note])))
-            continue
-        for fact, score in zip(found, scores, strict=True):
-            item = Item(note=note, hash=fact_hash(fact), text=fact)
-            if score >= _ENOUGH:
-                scored.setdefault(item.hash, (score, item))
-    best = sorted(scored.values(), key=lambda pair: -pair[0])
-    return [item for _, item in best[:FOUND]]
-
-
-def gone(files: Mapping[str, str], items: Iterable[Item]) -> Gone:
-    """Return what these items are in the present notes; what is not there any more is left out."""
-    split = {note: facts_of(text) for note, text in files.items()}
-    items = tuple(items)
-    hashes = {item.hash for item in items if item.hash}.union(*(item.facts for item in items))
-    named = {item.note for item in items if not item.hash and item.note in split}
-    notes = frozenset(note for note in named if hashes.issuperset(map(fact_hash, split[note])))
-    everything = tuple(fact for found in split.values() for fact in found)
-    texts = [fact for fact in everything if fact_hash(fact) in hashes]
-    return Gone(notes=notes, texts=tuple(dict.fromkeys(texts)), corpus=everything)
-
-
-def holding(files: Mapping[str, str], what: Gone) -> list[str]:
-    """Return the names of the notes that will lose something; day logs are not named."""
-    notes = (note for note in files if not note.startswith(f"{LOGS}/"))
-    return [note for note in notes if note in what.notes or any(map(what.same, facts_of(files[note])))]
 
 
 async def erase_everywhere(
@@ -188,124 +40,176 @@ async def erase_everywhere(
     notes: Notes,
     leases: Leases,
 ) -> None:
-    """Do `erase` in the memory itself, and at each other of these places that holds something of it."""
+    """Do `erase` in the memory itself, and at each other of these places that holds something of it.
+
+    Raises `WriteRefused`, before anything is changed, if a note is one of the `fixed`.
+    """
+    if there := fixed(found, held):
+        raise WriteRefused(f"{there[0]} is shared by the project and can't be changed from here; ask in a chat of it")
     for start, place in found.items():
-        here = [note.removeprefix(start) for note in held if _start(note, found) == start]
+        here = [note.removeprefix(start) for note in held if start_of(note, found) == start]
         if here or not start:
-            whole_notes = frozenset(note.removeprefix(start) for note in what.notes if _start(note, found) == start)
+            whole_notes = frozenset(note.removeprefix(start) for note in what.notes if start_of(note, found) == start)
             part = replace(what, notes=whole_notes)
             await erase(place, part, here, messages=messages, notes=notes, leases=leases)
-
-
-def _start(note: str, found: Mapping[str, Scope]) -> str:
-    return max((start for start in found if note.startswith(start)), key=len)
 
 
 async def erase(
     scope: Scope, what: Gone, held: Sequence[str], *, messages: frozenset[int], notes: Notes, leases: Leases
 ) -> None:
-    """Take it out of the notes that are `held`, out of their indexes, the day logs and the snapshots of dreams.
+    """Take it out of the notes that are `held` and their names, their indexes, the day logs and dreams' snapshots.
 
-    Doing it again changes nothing, so that one that was cut short can be repeated. Raises what `Notes` raises.
+    Doing it again changes nothing. One that was cut short can be repeated: the notes, by which what is to be forgotten
+    is found, lose it last. Raises what `Notes` raises.
     """
-    await to_thread.run_sync(scrub_snapshots, scope, what)
-    left_nothing = {note for note in held if await _erase_from(scope, note, what, notes)}
-    for folder in (scope.memory_dir, scope.team_dir):
-        if folder is not None:
-            await _clear_index(scope, folder, what, left_nothing, notes)
+    await to_thread.run_sync(scrub_snapshots, scope, what, held)
+    await _clear_indexes(scope, what, {}, notes)
     async with leases.hold(f"memory:{scope.memory_dir}", seconds=30.0, wait=30.0):
         tells = what.same if scope.shared else what.tells  # one person's words may hold another's
         await to_thread.run_sync(partial(dailylog.scrub, scope, messages=messages, same=what.same, tells=tells))
-    await to_thread.run_sync(scrub_snapshots, scope, what)  # one may have been taken meanwhile
+    gone_or_moved = {note: left for note in held if (left := await _erase_from(scope, note, what, notes)) != note}
+    await _clear_indexes(scope, what, gone_or_moved, notes)
+    async with leases.hold(f"memory:{scope.memory_dir}", seconds=30.0, wait=30.0):
+        remove = partial(_remove_empty_folders, scope.memory_dir, gone_or_moved, keep=scope.team_dir)
+        await to_thread.run_sync(remove)
+    await to_thread.run_sync(scrub_snapshots, scope, what, held)  # one may have been taken meanwhile
 
 
-async def _erase_from(scope: Scope, note: str, what: Gone, notes: Notes) -> bool:
-    """Take it out of a note, and return whether the note is gone; what was added to it since stays."""
-    path = scope.memory_dir / note
+async def _erase_from(scope: Scope, note: str, what: Gone, notes: Notes) -> str | None:
+    """Take it out of a note and return the note's name, None if it is gone; what was added to it since stays."""
+    path, copy = scope.memory_dir / note, None
     for _ in range(_TRIES):
         try:
             present = await notes.read(scope, path)
-            nothing = note in what.notes and all(map(what.same, facts_of(present.text)))
-            left = "" if nothing else redacted(present.text, what.same, what.betrays, title=_title(note))
-            if not left:
+            left, new = _left_of(note, present.text, what)
+            if new != note:
+                await to_thread.run_sync(_refuse_read_only, path)  # before there are two of it
+                copy = await _copied(scope, note, left, copy, what=what, notes=notes)
+                new = copy.path.relative_to(scope.memory_dir).as_posix()
+                await _clear_indexes(scope, what, {note: new}, notes)
+            if not left or new != note:
                 await notes.delete(scope, path, expected=present.hash)
             elif left != present.text:
                 await notes.write(scope, path, left, expected=present.hash)
         except NoteMissing:
-            return True
+            return None
         except Conflict:
             continue
-        return not left
+        return new if left else None
     raise Conflict(f"the note {note} did not stand still", actual="")
 
 
-async def _clear_index(scope: Scope, folder: Path, what: Gone, left_nothing: Collection[str], notes: Notes) -> None:
-    try:
-        present = await notes.read(scope, folder / INDEX)
-    except NoteMissing:
-        return
-    prefix = f"{TEAM}/" if folder == scope.team_dir else ""
-    text = _index_without(present.text, what, left_nothing, prefix=prefix)
-    if text != present.text:
-        await notes.write(scope, folder / INDEX, text, expected=present.hash)
+def _refuse_read_only(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        if not path.lstat().st_mode & stat.S_IWUSR:
+            raise WriteRefused("the file is read-only: it is kept as it is")
 
 
-def redacted(text: str, same: Callable[[str], bool], betrays: Callable[[str], bool], *, title: str) -> str:
-    """Return a note without the facts that are the `same`, and without what `betrays` them in its header.
-
-    Returns "" if no fact is left. `title` stands in for a name that tells too much.
-    """
-    left = without(text, same)
-    metadata, body = parse(left)
-    header = {key: value for key, value in metadata.items() if isinstance(value, str) and betrays(value)}
-    found = facts(left)
-    if not found and (header or left != text):
-        return ""
-    if not header:
-        return left
-    instead = {"name": title, "description": found[0][:_DESCRIPTION]}
-    kept = {key: instead.get(key, "") if key in header else value for key, value in metadata.items()}
-    return f"---\n{yaml.safe_dump(kept, allow_unicode=True, sort_keys=False)}---\n{body}"
+def _left_of(note: str, text: str, what: Gone) -> tuple[str, str]:
+    """Return what is left of a note, "" for nothing, and the first of the names that suit it."""
+    if note in what.notes and all(map(what.same, facts_of(text))):
+        return "", note
+    name = next(neutral(note, what.betrays))
+    left = redacted(text, what.same, what.betrays, title=title_of(name))
+    return left, name if left else note
 
 
-def scrub_snapshots(scope: Scope, what: Gone) -> None:
-    """Take it out of all that dreams have kept to compare and to undo; blocking."""
+async def _copied(scope: Scope, note: str, text: str, copy: Note | None, *, what: Gone, notes: Notes) -> Note:
+    """Put what is left of a note under a name that tells nothing; the same one if it was put there before."""
+    if copy is not None:
+        return await notes.write(scope, copy.path, text, expected=copy.hash)
+    for name in neutral(note, what.betrays):
+        path = scope.memory_dir / name
+        try:
+            there = await notes.read(scope, path)
+        except NoteMissing:
+            return await notes.write(scope, path, text, expected="")
+        if there.text == text:
+            return there
+    raise AssertionError("the names have no end")
+
+
+async def _clear_indexes(scope: Scope, what: Gone, now: Mapping[str, str | None], notes: Notes) -> None:
+    """Clear all indexes; `now` holds the names that notes have from now on, None for those that are gone."""
+    for index in await to_thread.run_sync(_indexes, scope):
+        try:
+            present = await notes.read(scope, scope.memory_dir / index)
+        except NoteMissing:
+            continue
+        text = index_without(
+            present.text, what.betrays, names=lambda name: now.get(name, name), folder=index.removesuffix(INDEX)
+        )
+        if text != present.text:
+            await notes.write(scope, scope.memory_dir / index, text, expected=present.hash)
+
+
+def _indexes(scope: Scope) -> list[str]:
+    def entered(folder: str) -> bool:
+        hidden = folder.rpartition("/")[2].startswith(".")
+        return folder != LOGS and not hidden and (folder != TEAM or scope.team_dir is not None)
+
+    found = (folder + entry.name for _, folder, entry in walk(scope.memory_dir, enter=entered))
+    return sorted(name for name in found if PurePosixPath(name).name == INDEX)
+
+
+def _remove_empty_folders(folder: Path, left: Iterable[str], *, keep: Path | None = None) -> None:
+    """Remove the folders that notes have left empty: their names may tell what the notes told."""
+    for note in left:
+        for above in (folder / note).parents:
+            if above in (folder, keep) or not above.is_relative_to(folder):
+                break
+            with suppress(OSError):  # it holds something, or is gone
+                above.rmdir()
+
+
+def scrub_snapshots(scope: Scope, what: Gone, held: Collection[str] = ()) -> None:
+    """Take it out of all that dreams have kept to compare and to undo; blocking. `held` are notes that hold it now."""
     home = snapshots.kept_beside(scope)
     for state in home.glob("*/*") if home.is_dir() else ():
         with suppress(FileNotFoundError):  # a dream that ends may be throwing its snapshot away
-            _scrub_state(state, what)
+            _scrub_state(state, what, held)
 
 
-def _scrub_state(state: Path, what: Gone) -> None:
+def _scrub_state(state: Path, what: Gone, held: Collection[str]) -> None:
     """Scrub one state, indexes last: they lose the lines of notes of which nothing was left."""
-    left_nothing = set(what.notes)
+    now: dict[str, str | None] = dict.fromkeys(what.notes)
     for path in sorted(state.rglob("*.md"), key=lambda path: (path.name == INDEX, path)):
         name, text = path.relative_to(state).as_posix(), path.read_bytes().decode()
         if path.name == INDEX:
-            left = _index_without(text, what, left_nothing)
-        elif name in what.notes:
-            left = None
+            folder = name.removesuffix(INDEX)
+            left = index_without(text, what.betrays, names=lambda note: now.get(note, note), folder=folder)
         else:
-            left = redacted(text, what.tells, what.betrays, title=_title(name)) or (None if text.strip() else text)
-        if left is None:
-            left_nothing.add(name)
+            left = "" if name in what.notes else _left_in_snapshot(name, text, what)
+            now[name] = _name_in_snapshot(state, name, left, what) if name in held or left != text else name
+            now[name] = now[name] if left or not text.strip() else None
+        new = now.get(name, name)
+        if new is not None and (left != text or new != name):
+            _put(state / new, left, mtime_ns=path.stat().st_mtime_ns)
+        if new != name:
             path.unlink()
-        elif left != text:
-            path.write_text(left, encoding="utf-8", newline="")
+    _remove_empty_folders(state, now)
 
 
-def _index_without(text: str, what: Gone, notes: Collection[str], *, prefix: str = "") -> str:
-    """Drop the lines of notes that are gone; a line that betrays a fact keeps only the name of its file."""
-    text = without_pointers(text, lambda _, target: prefix + target in notes)
-    for line, target in pointers(text):
-        if what.betrays(line.partition("](")[0]) or what.betrays(line.partition(")")[2]):
-            text = with_pointer(text, pointer(_title(target), target, ""), target)
-    return text
+def _put(path: Path, text: str, *, mtime_ns: int) -> None:
+    make_private(path.parent)
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8", newline="")
+    os.utime(path, ns=(mtime_ns, mtime_ns))  # an undo gives the file in memory this time
 
 
-def _own(scope: Scope) -> list[tuple[Path, snapshots.Saved]]:
-    return [(path, saved) for path, saved in snapshots.read_all(scope).items() if path.name != INDEX]
+def _left_in_snapshot(name: str, text: str, what: Gone) -> str:
+    title = title_of(next(neutral(name, what.betrays)))
+    is_log = name.startswith(f"{LOGS}/")
+    return redacted(text, what.tells, what.tells if is_log else what.betrays, title=title)
 
 
-def _title(note: str) -> str:
-    return PurePosixPath(note).stem.replace("-", " ").replace("_", " ")
+def _name_in_snapshot(state: Path, name: str, left: str, what: Gone) -> str:
+    """Return the name that the note gets in memory too, unless another note of the state has it."""
+    if name.startswith(f"{LOGS}/"):
+        return name
+    free = (new for new in neutral(name, what.betrays) if new == name or not _differs(state / new, left))
+    return next(free)
+
+
+def _differs(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes().decode() != text

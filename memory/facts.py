@@ -1,15 +1,13 @@
 """The facts of notes, so that it can be counted what a rewrite leaves out."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import regex
 
-from memory.comments import without_comments
-from memory.metadata import parse
+from memory.blocks import blocks, cleared, texts
+from memory.metadata import head_of, parse
 
-_ITEM = regex.compile(r"\s*+(?:[-*+]|\d++[.)])\s++(?=\S)")
-_HEADING = regex.compile(r"\s{0,3}(?:#{1,6}\s|(?:[-*_=]\s*+){3,}+$)")  # or a rule, or an underline
 # Scripts that are written without blanks count by the character, the others by the word.
 _WORD = regex.compile(
     r"(?V1)[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
@@ -21,22 +19,44 @@ _SURVIVES = 0.6
 
 def facts(text: str) -> list[str]:
     """Return the facts of a note, each list item or paragraph on one line; headings and metadata are none."""
-    _, body = parse(text)
-    return [" ".join(fact.split()) for fact in _blocks(without_comments(body)) if _words(fact)]
+    return _facts_in(parse(text)[1])
 
 
-def without(text: str, drop: Callable[[str], bool]) -> str:
-    """Return the note without the facts that `drop` says yes to; header and other lines stay as they are."""
+def _facts_in(body: str) -> list[str]:
+    return [fact for fact in texts(body) if _says(fact)]
+
+
+def facts_of(text: str) -> list[str]:
+    """Return a note's facts; of one that has none its description."""
+    metadata, body = parse(text)
+    about = str(metadata.get("description") or "")
+    return _facts_in(body) or ([about] if about else [])
+
+
+def plainly(text: str) -> dict[str, str]:
+    """Return of each fact the words that it has as a list item or in a paragraph.
+
+    Those of quotes, tables, code and the like are left out, as they may tell of other facts, and so is a header that
+    can't be read.
+    """
+    found = blocks(text[len(head_of(text)) :])
+    return {block.text: block.bare for block in found if _says(block.text)}
+
+
+def without(text: str, drop: Callable[[str], bool], *, betrays: Callable[[str], bool] | None = None) -> str:
+    """Return the note without what `pruned` takes out of its body; the header stays as it is."""
     _, body = parse(text)
-    lines = body.split("\n")
-    gone = {
-        place
-        for start, end in _spans(lines)
-        if _words(fact := " ".join(without_comments(_joined(lines[start:end])).split())) and drop(fact)
-        for place in range(start, end)
-    }
-    kept = "\n".join(line for place, line in enumerate(lines) if place not in gone)
-    return text[: len(text) - len(body)] + kept
+    left = pruned(body, drop, betrays=betrays)
+    whole = text[: len(text) - len(body)] + left
+    return whole if parse(whole)[1] == left else f"\n{whole}"  # a rule that is the first line now begins no header
+
+
+def pruned(body: str, drop: Callable[[str], bool], *, betrays: Callable[[str], bool] | None = None) -> str:
+    """Return a note's body without the facts that `drop` says yes to, and without what else there `betrays` them.
+
+    `betrays` is asked of what stands around facts, such as a heading, a comment or a line of a quote.
+    """
+    return cleared(blocks(body), lambda fact: _says(fact) and drop(fact), betrays=betrays)
 
 
 def vanished(before: Sequence[str], after: Sequence[str]) -> list[str]:
@@ -59,26 +79,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.casefold()))
 
 
-def _blocks(body: str) -> Iterator[str]:
-    lines = body.split("\n")
-    return (_joined(lines[start:end]) for start, end in _spans(lines))
-
-
-def _spans(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield where each list item or paragraph begins and ends."""
-    start: int | None = None
-    for place, line in enumerate(lines):
-        heading = _HEADING.match(line)
-        if start is not None and (not line.strip() or heading or _ITEM.match(line)):
-            yield start, place
-            start = None
-        if start is None and line.strip() and not heading:
-            start = place
-    if start is not None:
-        yield start, len(lines)
-
-
-def _joined(lines: Iterable[str]) -> str:
-    text = " ".join(line.strip() for line in lines)
-    item = _ITEM.match(text)  # searched for in the middle, it would take time by the square of a run of blanks
-    return text[item.end() :] if item else text
+def _says(text: str) -> bool:
+    """Return whether a text has a word at all."""
+    return _WORD.search(text.casefold()) is not None

@@ -18,8 +18,7 @@ def pointer(title: str, file: str, hook: str) -> str:
     The hook is cut first, then the title; the target never, so a file with a very long name makes a longer
     line.
     """
-    target = re.sub("[%<>]", lambda sign: f"%{ord(sign[0]):02X}", file)
-    target = f"<{target}>" if re.search(r"[\s()]", file) else target
+    target = _written(file)
     title = _one_line(title).translate(str.maketrans("[]", "()")) or file
     hook = _one_line(hook)
     title = _cut(title, max(1, _LONGEST - len(f"- []({target})")))
@@ -48,10 +47,35 @@ def merged(present: str, written: str, *, seen: Collection[str], exists: Callabl
     return "\n".join([text.rstrip("\n"), *missed, ""]).lstrip("\n") if missed else text
 
 
+def rewritten(index_text: str, change: Callable[[str, str], str | None]) -> str:
+    """Return the index with what `change(line, target)` makes of each line; with None the line goes.
+
+    The target of a line that is no pointer is "".
+    """
+    lines = ((raw, raw.rstrip("\r")) for raw in index_text.split("\n"))
+    changed = ((change(line, _target(line)), raw[len(line) :]) for raw, line in lines)
+    return "\n".join(line + end for line, end in changed if line is not None)
+
+
+def around(line: str) -> str:
+    """Return a pointer line without its target."""
+    return aimed_at(line, "")
+
+
+def aimed_at(line: str, file: str) -> str:
+    """Return a pointer line with another target."""
+    match = _LINK.match(line)
+    if match is None:
+        return line
+    start, end = match.span(1 if match[1] else 2)
+    if match[1]:
+        start, end = start - 1, end + 1
+    return line[:start] + _written(file) + line[end:]
+
+
 def without(index_text: str, drop: Callable[[str, str], bool]) -> str:
     """Return the index without the pointer lines that `drop(line, target)` says yes to."""
-    lines = ((line, line.rstrip("\r"), _target(line)) for line in index_text.split("\n"))
-    return "\n".join(raw for raw, line, target in lines if not (target and drop(line, target)))
+    return rewritten(index_text, lambda line, target: None if target and drop(line, target) else line)
 
 
 def with_pointer(index_text: str, line: str, file: str) -> str:
@@ -71,6 +95,11 @@ def _target(line: str) -> str:
         return ""
     target = unquote(match[1] or match[2])
     return "" if _ELSEWHERE.match(target) else target.removeprefix("./")
+
+
+def _written(file: str) -> str:
+    target = re.sub("[%<>]", lambda sign: f"%{ord(sign[0]):02X}", file)
+    return f"<{target}>" if re.search(r"[\s()]", file) else target
 
 
 def _one_line(text: str) -> str:

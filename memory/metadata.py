@@ -43,6 +43,18 @@ def parse(text: str) -> tuple[dict[str, object], str]:
     return ({}, text) if metadata is None else (metadata, body)
 
 
+def head_of(text: str) -> str:
+    """Return the lines of the frontmatter with those around it, whether it can be read or not; "" if there is none."""
+    handler = _NoteHandler()
+    if not handler.detect(text):
+        return ""
+    try:
+        _, body = handler.split(text)
+    except ValueError:  # the closing line is missing
+        return ""
+    return text[: len(text) - len(body)]
+
+
 def _load(handler: _NoteHandler, head: str) -> dict[str, object] | None:
     try:
         if not _FLAT.match(head) and not _is_plain(yaml.parse(head, Loader=SafeLoader)):

@@ -5,7 +5,6 @@ and the punctuation behind it do not count: a sign, a number or a date more make
 """
 
 import hashlib
-import math
 import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -24,9 +23,9 @@ from memory.errors import WriteRefused
 from memory.facts import facts
 from memory.index import INDEX
 from memory.paths import TEAM
-from memory.rank import terms
 from memory.scan import LOGS
 from memory.scope import Scope
+from memory.wording import CARRIED, Wording, unstamped
 
 T = TypeVar("T")
 
@@ -36,19 +35,8 @@ SUPPORTED = 0.4
 One word in three is chance, two in five are not. Low, as notes are in other words than what was said.
 """
 
-CARRIED = 0.6
-"""How much of a fact's words an older fact must hold to be the same one reworded; the share by which `memory.facts`
-counts what survives."""
-
-_STEM = 4
-"""Letters of a word that count: inflection stands behind them, and they tell the words of a few sentences apart."""
-
 _MOST = 0.5
-_PART = 0.8
-_PART_STEMS = 3  # fewer words may be a name alone
-_CLOCK = regex.compile(r"\A\d{1,2}:\d{2}\s+")
 _SAID = regex.compile(r" \((?:([^()\d,]{1,60}), )?(\d{4}-\d{2}-\d{2})\)[.。]?\Z")  # as the prompt asks for
-_STAMP = regex.compile(r"\s*\([^()]*\d{4}-\d{2}-\d{2}\)[.。]?\s*\Z")
 _TRAILING = ".。!！,;:… "
 
 
@@ -148,39 +136,6 @@ def fact_hash(fact: str) -> str:
     return hashlib.sha256(normal(fact).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Wording:
-    """Compares texts by their words; a word counts the more, the fewer of the given texts have it."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        known = [stems(text) for text in texts]
-        self._total = len(known)
-        self._having = Counter(stem for each in known for stem in each)
-
-    def share(self, text: str, within: str) -> float:
-        """Return how much of the words of `text` stand in `within`, from 0 to 1."""
-        return self._share(stems(text), stems(within))
-
-    def share_of_new(self, text: str, within: str, *, besides: str) -> float:
-        """Return how much of what `text` has and `besides` lacks stands in `within`; 0 if there is nothing new."""
-        return self._share(stems(text) - stems(besides), stems(within))
-
-    def share_of_known(self, text: str, within: str) -> float:
-        """Return `share` of those words only that any of the texts has."""
-        return self._share(frozenset(stem for stem in stems(text) if stem in self._having), stems(within))
-
-    def tells(self, text: str, fact: str) -> bool:
-        """Return whether a text says most of a fact, or a part of it and hardly anything else."""
-        part = len(stems(text)) >= _PART_STEMS and self.share(text, fact) >= _PART
-        return part or self.share(_unstamped(fact), text) >= CARRIED
-
-    def _share(self, words: Collection[str], within: Collection[str]) -> float:
-        total = sum(map(self._weight, words))
-        return sum(self._weight(stem) for stem in words if stem in within) / total if total else 0.0
-
-    def _weight(self, stem: str) -> float:
-        return math.log(1 + (self._total + 1) / (self._having[stem] or 1))
-
-
 def origin(fact: str, *, gone: Sequence[Placed], heard: Sequence[Spoken]) -> Placed | Spoken | None:
     """Return what a fact stems from: the same one that stood elsewhere, a human sentence, or an older wording.
 
@@ -192,12 +147,12 @@ def origin(fact: str, *, gone: Sequence[Placed], heard: Sequence[Spoken]) -> Pla
         if old.hash == same:
             return old
     wording = Wording([fact, *(old.fact for old in gone), *(spoken.text for spoken in heard)])
-    words = _unstamped(fact)
+    words = unstamped(fact)
     said = _best(heard, [wording.share(words, spoken.text) for spoken in heard], at_least=SUPPORTED)
-    older = _best(gone, [wording.share(words, _unstamped(old.fact)) for old in gone], at_least=CARRIED)
+    older = _best(gone, [wording.share(words, unstamped(old.fact)) for old in gone], at_least=CARRIED)
     if older is None or said is None:
         return older or said
-    new = wording.share_of_new(words, said.text, besides=_unstamped(older.fact))
+    new = wording.share_of_new(words, said.text, besides=unstamped(older.fact))
     return said if new >= _MOST else older
 
 
@@ -248,14 +203,20 @@ def _older(new: Placed, among: Sequence[Placed]) -> Placed | None:
     return found if isinstance(found, Placed) else None
 
 
+Erased = Callable[[], Awaitable[bool]]
+"""Returns whether anything that a run may have read was forgotten since the run began."""
+
+
 class Witness:
     """Sees each change that a run makes to notes; see `memory.notes.Watch`.
 
     `added` and `gone` hold what is new and what went, in sum over the run. The index, which only points to facts, is
-    passed over.
+    passed over. With `erased` no new fact passes once something was forgotten: the run may have read it before, and
+    word it anew.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, erased: Erased | None = None) -> None:
+        self._erased = erased
         self._added: dict[tuple[str, str], Placed] = {}
         self._gone: dict[tuple[str, str], Placed] = {}
 
@@ -283,22 +244,9 @@ class Witness:
                     into[placed.note, placed.hash] = placed
 
     async def _check(self, scope: Scope, came: Sequence[Placed], went: Sequence[Placed]) -> None:
-        """Refuse nothing: this run acts on a person's word."""
-
-
-class TurnWitness(Witness):
-    """Refuses every new fact once something was forgotten: the turn may have read it before, and word it anew.
-
-    `erased` tells whether anything was forgotten since the turn began.
-    """
-
-    def __init__(self, erased: Callable[[], Awaitable[bool]]) -> None:
-        super().__init__()
-        self._erased = erased
-
-    async def _check(self, scope: Scope, came: Sequence[Placed], went: Sequence[Placed]) -> None:
-        if came and await self._erased():
-            raise WriteRefused("something was forgotten meanwhile, and this may tell it: nothing is noted in this turn")
+        """Refuse what must not be written with `WriteRefused`."""
+        if came and self._erased is not None and await self._erased():
+            raise WriteRefused("something was forgotten meanwhile, and this may tell it: nothing new is noted any more")
 
 
 class ExtractionWitness(Witness):
@@ -307,12 +255,13 @@ class ExtractionWitness(Witness):
     `shown` are the facts that were put before the model in this session, by recall; `heard` is the run's window.
     """
 
-    def __init__(self, *, heard: Sequence[Spoken], shown: Iterable[str]) -> None:
-        super().__init__()
+    def __init__(self, *, heard: Sequence[Spoken], shown: Iterable[str], erased: Erased | None = None) -> None:
+        super().__init__(erased)
         self._heard = heard
         self._shown = frozenset[str]().union(*map(_forms, shown))
 
     async def _check(self, scope: Scope, came: Sequence[Placed], went: Sequence[Placed]) -> None:
+        await super()._check(scope, came, went)
         moved = {placed.hash for placed in (*went, *self.gone)}
         fresh = [placed for placed in came if placed.hash not in moved]
         if not fresh:
@@ -335,7 +284,7 @@ class ExtractionWitness(Witness):
 
     def _said(self, fact: str) -> bool:
         wording = Wording([fact, *(spoken.text for spoken in self._heard)])
-        return any(wording.share(_unstamped(fact), spoken.text) >= SUPPORTED for spoken in self._heard)
+        return any(wording.share(unstamped(fact), spoken.text) >= SUPPORTED for spoken in self._heard)
 
 
 def _noted(scope: Scope, missing: set[str]) -> str | None:
@@ -363,13 +312,3 @@ def _more(these: Sequence[Placed], than: Sequence[Placed]) -> list[Placed]:
         else:
             more.append(placed)
     return more
-
-
-def stems(text: str) -> frozenset[str]:
-    """Return the words of a text as they are compared: their beginnings, or overlapping pairs of unspaced scripts."""
-    return frozenset(term[:_STEM] for term in terms(text))
-
-
-def _unstamped(fact: str) -> str:
-    """Take off the name and date behind a fact: they are about it, not in it."""
-    return _STAMP.sub("", _CLOCK.sub("", fact))

@@ -34,15 +34,17 @@ _UNSPACED_RUN = regex.compile(rf"[{UNSPACED}]+", regex.V1)
 # Cut by shape: the header is read elsewhere, and YAML is too slow for thousands of notes in one call.
 _FRONTMATTER = regex.compile(r"\A---[ \t]*\r?\n(?:.*?\n)?---[ \t]*(?:\r?\n|\Z)", regex.DOTALL)
 
-# Words of which a question is made and which say nothing of its subject.
-_EMPTY_WORDS = """
-a about again all also am an and any are as at be because been but by can could did do does for from get
-give go had has have he her here hers him his how i if in is it its just know let like me mine more most my
-no not now of on or our ours out please remember remind she should so some tell than that the their them
-then there these they thing this those to too up us use was we were what when where which who whom whose why
-will with would yes you your yours d ll m re s t ve hello hey hi thanks
-"""
-_EMPTY = frozenset(_EMPTY_WORDS.split())
+FUNCTION_WORDS = (
+    "about again all also and any are because been but can could did does for from get had has have her here hers him "
+    "his how its just know let like more most not now our out she should some than that the their them then there "
+    "these they this those too use was were what when where which who whom whose why will with would yes you your"
+)
+"""Words of three letters and more of which sentences are made and which say nothing of their subject."""
+_ASKING = (
+    "a am an as at be by d do give go he hello hey hi i if in is it ll m me mine my no of on or ours please re "
+    "remember remind s so t tell thanks thing to up us ve we yours"
+)
+_EMPTY = frozenset(f"{FUNCTION_WORDS} {_ASKING}".split())
 
 
 def terms(text: str) -> Iterator[str]:

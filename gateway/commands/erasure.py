@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import PurePosixPath
 
 from anyio import to_thread
 
@@ -13,11 +14,15 @@ from gateway.erasures import Erasures
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
-from memory.erasure import Gone, Item, erase_everywhere, find, gone, holding, places, read_places, whole
+from memory.erasure import erase_everywhere
 from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
 from memory.extract import writable
+from memory.facts import facts_of
+from memory.gone import FOUND, Gone, Item, find, gone, holding, whole
+from memory.lookup import named, title
 from memory.notes import Notes
 from memory.paths import TEAM
+from memory.places import fixed, places, read_places
 from memory.ports import Leases
 from memory.provenance import Source
 from memory.scan import Scans
@@ -33,6 +38,18 @@ _USAGE = (
 )
 _NOT_YOURS = "Only who said it, or an owner of this bot, may have it forgotten here: "
 _BUSY = "I am just saving what was said. Please write it again in a minute; nothing is forgotten yet."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Meant:
+    """What somebody wants to have forgotten: the items, what they are by now, and the names of the notes that hold it.
+
+    To find that out all notes are taken apart, which takes a second where there are a thousand: never in the loop.
+    """
+
+    items: Sequence[Item]
+    what: Gone
+    held: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,20 +96,21 @@ class ErasureCommands:
         words = asked.arguments.replace("`", "").strip()
         if not words.strip(" ,"):
             return Reply(text=_USAGE)
-        files = await self._files(asked.scope)
         if _numbers(words) is not None:
             return await self._confirmed(asked, words)
-        sure = _named(files, words.rpartition(" ")[0]) if words.lower().endswith(" yes") else None
-        if sure is not None:
-            shown = [item for item in await self._offered(asked) if item.note == sure and not item.hash]
-            return await self._forget(asked, shown) if shown else await self._search(asked, files, sure)
+        files = await self._files(asked.scope, await self._places(asked.scope))
+        yes = words.lower().endswith(" yes")
+        sure = await to_thread.run_sync(_named, files, words.rpartition(" ")[0]) if yes else []
+        if len(sure) == 1:
+            shown = [item for item in await self._offered(asked) if item.note == sure[0] and not item.hash]
+            return await self._forget(asked, shown) if shown else await self._search(asked, files, sure[0])
         return await self._search(asked, files, words)
 
     async def _search(self, asked: Asked, files: Mapping[str, str], words: str) -> Reply:
-        note = _named(files, words)
-        if note is not None:
-            return await self._ask(asked, [whole(note, files[note])], f"`/forget {note} yes`")
-        found = await to_thread.run_sync(find, files, words)
+        notes = [whole(note, files[note]) for note in (await to_thread.run_sync(_named, files, words))[:FOUND]]
+        if len(notes) == 1:
+            return await self._ask(asked, notes, f"`/forget {notes[0].note} yes`")
+        found = notes or await to_thread.run_sync(find, files, words)
         if not found:
             return Reply(text="I find nothing in memory that fits. `/memory` lists the notes.")
         return await self._ask(asked, found, "`/forget 1` (or several numbers, or `/forget all`)")
@@ -141,46 +159,74 @@ class ErasureCommands:
     async def _erase(self, scope: Scope, account: Account, items: Sequence[Item]) -> Reply:
         """Record it first, so that nothing rebuilds what is being taken out, and after, for what began meanwhile."""
         found = await self._places(scope)
-        files = await self._files(scope)  # what was being saved is saved now
-        known = [(item, what) for item in items if (what := gone(files, [item])).texts or what.notes]
+        files = await self._files(scope, found)  # what was being saved is saved now
+        known = await to_thread.run_sync(_still_there, files, items)
         if not known:
             return Reply(text="That is forgotten already.")
-        refused = [why for item, what in known if (why := await self._refusal(scope, account, files, item, what))]
+        refused = [why for each in known if (why := await self._refusal(found, account, each))]
         if refused:
             return Reply(text="\n".join(dict.fromkeys(refused)))
-        what = gone(files, [item for item, _ in known])
+        meant = await to_thread.run_sync(_meant, files, [item for each in known for item in each.items])
+        what, names = meant.what, await to_thread.run_sync(_telling_names, meant)
+        team = await to_thread.run_sync(_of_team, files, what)
         sources = [each for said in (await self.provenance.sources(scope, what.hashes)).values() for each in said]
+        upto = await self.erasures.latest(scope)
         messages = await self._messages(scope, what, sources)
-        await self.erasures.erase(scope, messages=messages, what=what)
-        held = holding(files, what)
-        await erase_everywhere(found, what, held, messages=messages, notes=self.notes, leases=self.leases)
-        await self.erasures.erase(scope, messages=await self._messages(scope, what, sources), what=what)
+        await self.erasures.erase(scope, messages=messages, what=what, names=names, team=team)
+        await erase_everywhere(found, what, meant.held, messages=messages, notes=self.notes, leases=self.leases)
+        late = await self._messages(scope, what, sources, after=upto)
+        await self.erasures.erase(scope, messages=late, what=what, names=names, team=team)
         count = len(what.texts)
         return Reply(text=f"Forgotten: {count} {'fact' if count == 1 else 'facts'}. This conversation begins anew.")
 
-    async def _messages(self, scope: Scope, what: Gone, sources: Sequence[Source]) -> frozenset[int]:
+    async def _messages(self, scope: Scope, what: Gone, sources: Sequence[Source], *, after: int = 0) -> frozenset[int]:
         known = {each.message_id for each in sources if each.message_id is not None}
         by = {each.account for each in sources} if scope.shared else None  # others may have said the like
-        return await self.erasures.messages_telling(scope, what.tells, known, by=by or None)
+        return await self.erasures.messages_telling(scope, what.tells, known, by=by or None, after=after)
 
-    async def _refusal(self, scope: Scope, account: Account, files: Mapping[str, str], item: Item, what: Gone) -> str:
-        """Return why this person may not have this forgotten here, "" if they may."""
-        shared_notes = [note for note in holding(files, what) if note.startswith(f"{TEAM}/")]
-        if shared_notes and scope.team_dir not in writable(scope, self.settings.memory):
+    async def _refusal(self, found: Mapping[str, Scope], account: Account, meant: _Meant) -> str:
+        """Return why this person may not have this one item forgotten here, "" if they may."""
+        scope, what, held = found[""], meant.what, meant.held
+        if there := fixed(found, held):
+            return f"`{there[0]}` can't be changed from here; say it in a chat of the project."
+        of_team = any(note.startswith(f"{TEAM}/") for note in held)
+        if of_team and scope.team_dir not in writable(scope, self.settings.memory):
             return "Team memory can't be changed from here; say it in a chat of the team."
         if not scope.shared or account in self.settings.access.owners:
             return ""
         sources = await self.provenance.sources(scope, what.hashes)
         said = [each.account for fact in what.hashes for each in sources.get(fact, ())]
         theirs = what.hashes <= set(sources) and set(said) == {str(account)}
-        return "" if theirs else f"{_NOT_YOURS}`{item.note}`"
+        return "" if theirs else f"{_NOT_YOURS}`{meant.items[0].note}`"
 
-    async def _files(self, scope: Scope) -> dict[str, str]:
-        headers = await self.scanner.scan(scope)
-        return await to_thread.run_sync(partial(read_places, await self._places(scope), headers))
+    async def _files(self, scope: Scope, found: Mapping[str, Scope]) -> dict[str, str]:
+        return await to_thread.run_sync(read_places, found, await self.scanner.scan(scope))
 
     async def _places(self, scope: Scope) -> dict[str, Scope]:
         return await to_thread.run_sync(partial(places, scope, self.settings.home))
+
+
+def _meant(files: Mapping[str, str], items: Sequence[Item]) -> _Meant:
+    what = gone(files, items)
+    return _Meant(items=items, what=what, held=holding(files, what))
+
+
+def _still_there(files: Mapping[str, str], items: Sequence[Item]) -> list[_Meant]:
+    """Return of each item what it is, unless that is gone already."""
+    return [each for item in items if (each := _meant(files, [item])).what.texts or each.what.notes]
+
+
+def _telling_names(meant: _Meant) -> list[str]:
+    what = meant.what
+    return [note for note in meant.held if note in what.notes or what.betrays(PurePosixPath(note).stem)]
+
+
+def _of_team(files: Mapping[str, str], what: Gone) -> Gone | None:
+    """Return that part of it which stands in the team's notes; None if nothing does."""
+    team = {note: text for note, text in files.items() if note.startswith(f"{TEAM}/")}
+    texts = [fact for text in team.values() for fact in facts_of(text) if what.same(fact)]
+    notes = what.notes & team.keys()
+    return replace(what, notes=notes, texts=tuple(dict.fromkeys(texts))) if texts or notes else None
 
 
 def _numbers(words: str) -> list[int] | None:
@@ -195,8 +241,8 @@ def _numbers(words: str) -> list[int] | None:
     )
 
 
-def _named(files: Mapping[str, str], words: str) -> str | None:
-    return next((name for name in (words, f"{words}.md") if name in files), None)
+def _named(files: Mapping[str, str], words: str) -> list[str]:
+    return named(files, words, lambda name: title(files[name]))
 
 
 def _shown(item: Item) -> str:

@@ -13,9 +13,12 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    String,
+    TypeDecorator,
     UniqueConstraint,
     text,
 )
+from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 _NAMES = {
@@ -36,11 +39,22 @@ def _partial(name: str, *columns: str, where: str, unique: bool = False, sqlite_
 _Serial = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers only INTEGER keys by itself
 
 
+class Text(TypeDecorator[str]):
+    """Text without NUL, which PostgreSQL can't hold: a model may write one, and its answer would never be stored."""
+
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Take it out on every database, so that what is stored is the same."""
+        return value if value is None else value.replace("\0", "")
+
+
 class Base(DeclarativeBase):
     """The gateway's MetaData."""
 
     metadata = MetaData(naming_convention=_NAMES)
-    type_annotation_map = {dict[str, Any]: JSON, list[Any]: JSON, int: _Serial}  # noqa: RUF012  # SQLAlchemy's own protocol
+    type_annotation_map = {dict[str, Any]: JSON, list[Any]: JSON, int: _Serial, str: Text}  # noqa: RUF012  # SQLAlchemy's own protocol
 
 
 class AccountRow(Base):
@@ -134,7 +148,11 @@ class ShownRow(Base):
     session_id: Mapped[int] = mapped_column(ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
     message_id: Mapped[int]
+    """The first message of the turn in which it was shown last."""
     units: Mapped[int]
+    """Of a note that was shown again after a change, all times together."""
+    mtime: Mapped[float | None]
+    """When the note had last been changed as it was shown; none of a rule."""
 
 
 class InboxRow(Base):
@@ -248,6 +266,8 @@ class ErasureRow(Base):
     message_id: Mapped[int | None]
     fact_hash: Mapped[str]
     """Empty where the row is about a message."""
+    place: Mapped[str] = mapped_column(server_default="")
+    """`team` if the fact was forgotten for others of the project too: the same fact in their own notes is theirs."""
     at: Mapped[float]
     __table_args__ = (
         Index("ix_erasures_messages", "principal", "project", "message_id"),
@@ -276,6 +296,19 @@ class IgnoredRow(Base):
     since: Mapped[float]
 
 
+class ChatModeRow(Base):
+    """The memory mode that an owner has chosen for a principal in a chat."""
+
+    __tablename__ = "chat_modes"
+    principal: Mapped[str] = mapped_column(primary_key=True)
+    mode: Mapped[str]
+    """`auto` or `log`; empty: what the settings say."""
+    set_by: Mapped[str]
+    at: Mapped[float]
+    since: Mapped[float | None]
+    """When a choice last changed the mode."""
+
+
 class UsageRow(Base):
     """Tokens of one model call."""
 
@@ -300,6 +333,80 @@ class LeaseRow(Base):
     holder: Mapped[str]
     token: Mapped[int]
     until: Mapped[float]
+
+
+class StagedRow(Base):
+    """A change of team memory from a private chat: draft -> pending -> published | discarded | replaced | dead.
+
+    A number stands for exactly the change that the person was shown under it. What is over keeps no text.
+    """
+
+    __tablename__ = "staged_changes"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    principal: Mapped[str]
+    project: Mapped[str]
+    number: Mapped[int]
+    """0 while it is a draft, of which the person was not asked yet."""
+    state: Mapped[str]
+    run: Mapped[str]
+    """The turn or extraction that is at work on the draft."""
+    conversation: Mapped[str]
+    name: Mapped[str]
+    """Relative to T."""
+    body: Mapped[str | None]
+    """The whole new text; none: the file is to be deleted."""
+    base: Mapped[str | None]
+    """The text that it replaces; none: there was no file."""
+    replaces: Mapped[str]
+    """The hash of that text, empty for none."""
+    pointer: Mapped[str]
+    """The line that the index beside it gets with it, if one was staged."""
+    account: Mapped[str]
+    speaker: Mapped[str]
+    inbox_id: Mapped[int | None]
+    message_id: Mapped[int | None]
+    outcome: Mapped[str]
+    """What became of it, for whoever asks again."""
+    staged_at: Mapped[float]
+
+    __table_args__ = (
+        CheckConstraint(
+            "state IN ('draft', 'pending', 'published', 'discarded', 'replaced', 'dead')",
+            name="state",
+        ),
+        Index("ix_staged_changes_memory", "principal", "project", "state"),
+        _partial("uq_staged_draft", "principal", "project", "name", unique=True, where="state = 'draft'"),
+        _partial("uq_staged_pending", "principal", "project", "name", unique=True, where="state = 'pending'"),
+    )
+
+
+class ProposalRow(Base):
+    """What a look at a project's team memory came to. empty, or pending -> accepted | refused | dead.
+
+    It is the project's, no principal's. What is over keeps no text.
+    """
+
+    __tablename__ = "team_proposals"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    project: Mapped[str]
+    seen: Mapped[str]
+    """Stands for the notes that were looked at."""
+    state: Mapped[str]
+    title: Mapped[str]
+    changes: Mapped[list[Any]]
+    removed: Mapped[list[Any]]
+    """The facts that would be in no note any more."""
+    account: Mapped[str]
+    """Who has answered."""
+    outcome: Mapped[str]
+    """What became of it, for whoever asks again."""
+    created_at: Mapped[float]
+
+    __table_args__ = (
+        CheckConstraint("state IN ('empty', 'pending', 'accepted', 'refused', 'dead')", name="state"),
+        Index("ix_team_proposals_project", "project", "state"),
+        _partial("uq_team_proposals_pending", "project", unique=True, where="state = 'pending'"),
+    )
 
 
 class SyncRow(Base):

@@ -3,12 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
 
-from gateway.db.models import ErasureRow, MessageRow
+from gateway.db.models import Base, ErasureRow, MessageRow
 from gateway.llm.standin.answers import Answer
+from memory.agent_memory import agent_scope
+from memory.agents import Agent, AgentMemory
+from memory.prompt import memory_prompt
+from memory.scope import Scope
+from memory.settings import MemorySettings
 from memory.snapshot import kept_beside
 from tests.acceptance.whole import ANN, Clock, Speaker, Whole, calls, note, until, whole
 
@@ -60,6 +66,16 @@ async def forget(running: Whole, who: Speaker = ANN) -> str:
     return await running.tell(who, "/forget all")
 
 
+async def test_a_note_is_found_by_its_title_and_those_that_share_one_are_listed(running: Whole) -> None:
+    await running.remember(ANN, "Ann keeps bees", name="bees-of-ann")
+    assert "`/forget bees-of-ann.md yes`" in await running.tell(ANN, "/forget NOTE")
+    await running.remember(ANN, "Ann keeps hens", name="hens")
+    listed = await running.tell(ANN, "/forget note")
+    assert ("1. `bees-of-ann.md`" in listed, "2. `hens.md`" in listed) == (True, True)
+    assert "Forgotten: 1 fact." in await running.tell(ANN, "/forget 2")
+    assert [path.name for path in (await running.scope(ANN)).memory_dir.glob("[bh]*.md")] == ["bees-of-ann.md"]
+
+
 async def test_what_was_forgotten_is_in_no_later_request_also_after_a_restart_and_a_dream(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -88,21 +104,92 @@ async def test_what_was_forgotten_is_in_no_later_request_also_after_a_restart_an
         assert on_disk(memory.parent) == []
 
 
-async def test_an_extraction_that_was_due_is_dropped_with_the_transcript_that_holds_it(
+async def test_what_is_due_of_the_same_conversation_is_extracted_without_what_was_forgotten(
     running: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(_: object) -> tuple[int, ...]:
         return ()
 
-    await told(running)
+    memory = await told(running)
     with monkeypatch.context() as patch:
         patch.setattr("gateway.extraction.Extractions._due", nothing)
-        await running.tell(ANN, "And what would you prefer?")
+        await running.tell(ANN, "I live in Kiel.")
+        await running.tell(ANN, "Which animal do I prefer to any dog?")
         since = len(running.model.requests)
         await forget(running)
     await running.settled()
+    assert any("Kiel" in path.read_text() for path in memory.rglob("*.md"))
     assert leaks(running, since=since) == []
-    assert list(running.model.requests)[since:] == []
+    assert on_disk(memory.parent) == []
+
+
+async def test_a_turn_under_way_while_it_is_forgotten_costs_the_conversation_nothing_else(
+    running: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(_: object) -> tuple[int, ...]:
+        return ()
+
+    topic = Speaker(user="42", chat="42", thread="7")
+    memory = await told(running)
+
+    async def slow(_: object) -> Answer:
+        assert "Forgotten" in await forget(running)
+        return Answer(text=f"You prefer a {CANARY}.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.extraction.Extractions._due", nothing)
+        await running.tell(topic, "I live in Kiel.")
+        running.then(slow)
+        await running.tell(topic, "Which animal do I prefer to any dog?")
+        since = len(running.model.requests)
+    await running.settled()
+    assert any("Kiel" in path.read_text() for path in memory.rglob("*.md"))
+    assert leaks(running, since=since) == []
+    assert on_disk(memory.parent) == []
+
+
+async def test_an_index_that_was_read_before_it_was_cleared_begins_no_session(
+    running: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await told(running)
+    topic, read = Speaker(user="42", chat="42", thread="7"), []
+
+    async def slow(scope: Scope, settings: MemorySettings, **more: Any) -> str:
+        prompt = await memory_prompt(scope, settings, **more)
+        read.append(CANARY in prompt)
+        if len(read) == 1:
+            assert "Forgotten" in await forget(running)
+        return prompt
+
+    monkeypatch.setattr("gateway.turn.memory_prompt", slow)
+    since = len(running.model.requests)
+    await running.tell(topic, "Hello there")
+    assert read == [True, False]
+    assert leaks(running, since=since) == []
+
+
+async def test_no_row_of_the_database_keeps_a_word_of_it(running: Whole) -> None:
+    await told(running)
+    topic = Speaker(user="42", chat="42", thread="7")
+    await running.tell(topic, "Which animal do I prefer to any dog?")
+    await running.tell(topic, "I live in Kiel.")
+    await running.settled()
+    assert await rows_with(running, CANARY)
+    await forget(running)
+    await running.settled()
+    assert await rows_with(running, CANARY) == []
+    assert "messages" in await rows_with(running, "Kiel")
+
+
+async def rows_with(running: Whole, word: str) -> list[str]:
+    """Return the tables that hold a word, one for each row."""
+    async with running.core.database.read() as session:
+        return [
+            table.name
+            for table in Base.metadata.sorted_tables
+            for row in (await session.execute(select(table))).all()
+            if word in str(tuple(row))  # a row by itself shows only its ends
+        ]
 
 
 async def test_what_others_said_in_another_topic_stays_due(running: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,8 +323,9 @@ async def test_what_came_into_a_note_after_it_was_listed_stays(running: Whole) -
     await running.tell(ANN, "/forget bees")
     file.write_text(file.read_text() + "\n- The key is under the third stone\n")
     assert "Forgotten: 1 fact." in await running.tell(ANN, "/forget 1")
-    assert "third stone" in file.read_text()
-    assert "keeps bees" not in file.read_text()
+    left = "".join(each.read_text() for each in file.parent.glob("*.md"))  # its name told of the bees
+    assert "third stone" in left
+    assert "bees" not in left
 
 
 async def test_a_session_begun_while_the_notes_were_being_cleared_is_not_carried_on(running: Whole) -> None:
@@ -321,12 +409,51 @@ async def test_a_team_note_is_forgotten_in_a_chat_of_the_team_and_then_in_the_ot
             assert on_disk((await running.scope(who)).memory_dir) == []
 
 
+async def test_an_open_conversation_of_another_chat_of_the_team_loses_it_at_once(tmp_path: Path) -> None:
+    project = 'owners = ["telegram:42"]\n[projects.garden]\nrepo = "demo/garden"\n'
+    project += 'chats = ["telegram:-100", "telegram:-200"]\n'
+    in_h = Speaker(user="42", chat="-200")
+    async with whole(tmp_path / "home", project) as running:
+        for who in (ANN_IN_G, in_h):
+            await running.remember(who, f"The team keeps a {CANARY}", name="pets", team=True)
+            await running.tell(who, "Hello there")
+        assert CANARY in str(running.chats[-1].body)
+        await running.tell(ANN_IN_G, "/forget team/pets")
+        assert "Forgotten" in await running.tell(ANN_IN_G, "/forget team/pets yes")
+        team = (await running.scope(in_h)).team_dir
+        assert team is not None
+        for file in team.iterdir():  # as the next exchange does
+            file.unlink()
+        since = len(running.model.requests)
+        await running.tell(in_h, "I live in Kiel.")
+        await running.settled()
+        assert running.forks
+        assert leaks(running, since=since) == []
+
+
+async def test_what_an_agent_keeps_for_the_project_is_forgotten_in_a_chat_of_it_only(tmp_path: Path) -> None:
+    project = '[projects.garden]\nrepo = "demo/garden"\nmembers = ["telegram:42"]\n'
+    project += 'chats = ["telegram:-100", "telegram:42"]\n'
+    agent = Agent(name="gardener", description="", prompt="", memory=AgentMemory.PROJECT)
+    async with whole(tmp_path / "home", project) as running:
+        home = running.core.settings.home
+        for who in (ANN_IN_G, ANN):
+            await running.tell(who, "Hello there")
+        soil = agent_scope(await running.scope(ANN_IN_G), agent, home=home).memory_dir / "soil.md"
+        soil.parent.mkdir(parents=True, exist_ok=True)
+        soil.write_text(note(f"The {CANARY} likes soil"))
+        assert CANARY in await running.tell(ANN, f"/forget {CANARY}")
+        assert "can't be changed from here; say it in a chat of the project" in await running.tell(ANN, "/forget all")
+        assert soil.exists()
+
+
 async def test_what_was_erased_is_written_down_with_its_principal(running: Whole) -> None:
     await told(running)
+    async with running.core.database.read() as session:
+        said = (await session.scalars(select(MessageRow.id).where(MessageRow.said == SAID))).one()
     await forget(running)
     async with running.core.database.read() as session:
         rows = (await session.scalars(select(ErasureRow))).all()
-        said = (await session.scalars(select(MessageRow.id).where(MessageRow.said == SAID))).one()
     assert {(row.principal, row.project) for row in rows} == {(ANN.principal, "")}
     assert said in {row.message_id for row in rows}
     assert len({row.fact_hash for row in rows} - {""}) == 1

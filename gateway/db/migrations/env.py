@@ -12,8 +12,8 @@ def render_item(kind: str, item: Any, _: Any) -> str | Literal[False]:
     """Write types so that a migration needs nothing of the program, which will have changed when it runs."""
     if kind == "type" and isinstance(item, sa.BigInteger):
         return "integer"
-    if kind == "type" and isinstance(item, sa.TypeDecorator) and isinstance(item.impl, sa.DateTime):
-        return "sa.DateTime(timezone=True)"
+    if kind == "type" and isinstance(item, sa.TypeDecorator):
+        return "sa.DateTime(timezone=True)" if isinstance(item.impl, sa.DateTime) else f"sa.{item.impl!r}"
     return False
 
 

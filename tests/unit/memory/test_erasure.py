@@ -1,4 +1,6 @@
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,25 +9,15 @@ import pytest
 from memory import snapshot as snapshots
 from memory.dailylog import waiting_logs
 from memory.doubles import LocalLeases
-from memory.erasure import (
-    Gone,
-    Item,
-    erase,
-    erase_everywhere,
-    facts_of,
-    find,
-    gone,
-    holding,
-    places,
-    read_files,
-    read_places,
-    redacted,
-    whole,
-)
-from memory.errors import Conflict
+from memory.erasure import erase, erase_everywhere
+from memory.errors import Conflict, WriteRefused
+from memory.facts import facts_of
+from memory.gone import Gone, Item, find, gone, holding, whole
 from memory.notes import Notes
 from memory.paths import folder_name
+from memory.places import fixed, places, read_files, read_places
 from memory.provenance import fact_hash
+from memory.redaction import redacted
 from memory.scan import Scanner
 from memory.scope import Mode, Scope
 
@@ -135,6 +127,15 @@ async def test_in_a_shared_log_a_marked_line_of_another_message_stays(scope: Sco
     assert path.read_text() == f"{anns}- 10:06 Ann: I keep bees in two hives\n"
 
 
+async def test_a_heading_in_a_persons_log_goes_if_it_tells_and_the_others_stay(scope: Scope) -> None:
+    scope = replace(scope, shared=False)
+    kept = "## Bees\n\n- 10:00 Ann has bees <!-- m1 -->\n"
+    name = "logs/2026/05/2026-05-01.md"
+    path = write(scope, name, f"{kept}\n## {ZEBRA}\n\n- 10:05 {ZEBRA} <!-- m3 -->\n")
+    await forget(scope, fact(f"10:05 {ZEBRA}", name), messages=[3])
+    assert path.read_text() == f"{kept}\n\n"
+
+
 async def test_what_agents_keep_for_the_same_principal_is_found_and_erased_too(scope: Scope, tmp_path: Path) -> None:
     own = tmp_path / "homes" / folder_name(scope.principal)
     files = [own / "agent-memory/gardener/soil.md", own / "projects/p/agent-memory-local/mole/soil.md"]
@@ -152,11 +153,189 @@ async def test_what_agents_keep_for_the_same_principal_is_found_and_erased_too(s
     assert others.read_text() == note(ZEBRA, "Ann keeps bees")
 
 
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "checkout"
+    for agent in ("gardener", "no agent"):
+        (root / ".claude/agent-memory" / agent).mkdir(parents=True)
+        (root / ".claude/agent-memory" / agent / "soil.md").write_text(note(ZEBRA, "Ann keeps bees"))
+    (root / ".claude/agent-memory/mole").symlink_to(root / ".claude/agent-memory/gardener")
+    return root
+
+
+async def erased_everywhere(scope: Scope, home: Path, note: str) -> None:
+    found = places(scope, home)
+    texts = read_places(found, ())
+    what, leases = gone(texts, [fact(ZEBRA, note)]), LocalLeases()
+    held, notes = holding(texts, what), Notes(leases=leases)
+    await erase_everywhere(found, what, held, messages=frozenset(), notes=notes, leases=leases)
+
+
+async def test_what_agents_keep_for_the_project_is_erased_from_its_shared_chats(
+    scope: Scope, project: Path, tmp_path: Path
+) -> None:
+    scope = replace(scope, project="garden", project_root=project)
+    assert sorted(read_places(places(scope, tmp_path), ())) == ["@project:gardener/soil.md"]
+    await erased_everywhere(scope, tmp_path, "@project:gardener/soil.md")
+    assert (project / ".claude/agent-memory/gardener/soil.md").read_text() == note("Ann keeps bees")
+    rootless = tmp_path / "projects/garden/agent-memory/gardener/soil.md"
+    rootless.parent.mkdir(parents=True)
+    rootless.write_text(note(ZEBRA, "It rains"))
+    await erased_everywhere(replace(scope, project_root=None), tmp_path, "@project:gardener/soil.md")
+    assert rootless.read_text() == note("It rains")
+
+
+async def test_from_a_private_chat_it_is_found_and_refused_before_anything_changes(
+    scope: Scope, project: Path, tmp_path: Path
+) -> None:
+    scope = replace(scope, shared=False, project="garden", project_root=project)
+    mine = write(scope, "animals.md", note(ZEBRA, "It rains"))
+    found = places(scope, tmp_path)
+    assert fixed(found, read_places(found, ())) == ["@project:gardener/soil.md"]
+    with pytest.raises(WriteRefused, match="shared by the project"):
+        await erased_everywhere(scope, tmp_path, "animals.md")
+    assert mine.read_text() == note(ZEBRA, "It rains")
+
+
+def test_of_a_project_that_one_does_not_belong_to_no_memory_is_found(scope: Scope, tmp_path: Path) -> None:
+    (tmp_path / "projects/garden/agent-memory/gardener").mkdir(parents=True)
+    stranger = replace(scope, shared=False, project="garden", team_dir=None)
+    assert list(places(stranger, tmp_path)) == [""]
+    assert list(places(replace(stranger, shared=True), tmp_path)) == ["", "@project:gardener/"]
+
+
+def renaming(scope: Scope) -> None:
+    write(scope, "pets/ann-has-a-zebra.md", note(ZEBRA, "Ann keeps bees", name="Ann has a zebra"))
+    write(scope, "pets/MEMORY.md", "- [Ann](ann-has-a-zebra.md): who she is\n")
+    write(scope, "MEMORY.md", "# Zebra\n- [Bees](bees.md)\n- [Ann](pets/ann-has-a-zebra.md): who she is\n")
+    write(scope, "zebra/bees.md", note(ZEBRA, "Bees need flowers"))
+    write(scope, "bees.md", note("Ann keeps bees"))
+    snapshots.take(scope, NOON)
+
+
+def everything(folder: Path) -> dict[str, str]:
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+async def test_a_name_that_tells_it_gives_way_and_pointers_and_snapshots_follow(scope: Scope) -> None:
+    renaming(scope)
+    await forget(scope, fact(ZEBRA, "pets/ann-has-a-zebra.md"))
+    (new,) = (scope.memory_dir / "pets").glob("note-*.md")
+    (other,) = scope.memory_dir.glob("note-*.md")
+    assert new.read_text() == note("Ann keeps bees", name=new.stem.replace("-", " "))
+    assert other.read_text() == note("Bees need flowers")
+    assert (scope.memory_dir / "pets/MEMORY.md").read_text() == f"- [Ann]({new.name}): who she is\n"
+    assert scope.index.read_text() == f"- [Bees](bees.md)\n- [Ann](pets/{new.name}): who she is\n"
+    (before,) = snapshots.kept_beside(scope).glob("*/before")
+    assert everything(before) == everything(scope.memory_dir)
+    assert not [path for path in scope.memory_dir.parent.rglob("*") if "zebra" in path.name]
+
+
+def killed(notes: Notes, monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
+    left = list(range(after))
+
+    def killing(act: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+        async def until_killed(*given: object, **named: object) -> object:
+            if not left:
+                raise KeyboardInterrupt
+            left.pop()
+            return await act(*given, **named)
+
+        return until_killed
+
+    monkeypatch.setattr(notes, "write", killing(notes.write))
+    monkeypatch.setattr(notes, "delete", killing(notes.delete))
+
+
+@pytest.mark.parametrize("steps", range(9))
+async def test_killed_at_any_step_it_can_be_repeated(scope: Scope, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    renaming(scope)
+    notes = Notes(leases=LocalLeases())
+    killed(notes, monkeypatch, after=steps)
+    with suppress(KeyboardInterrupt):
+        await forget(scope, fact(ZEBRA), notes=notes)
+    await forget(scope, fact(ZEBRA))
+    found = everything(scope.memory_dir)
+    assert sorted(len(path) for path in found) == [7, 9, 14, 16, 21]  # a copy more or less would show
+    assert "zebra" not in str(found).lower()
+    assert found["MEMORY.md"].count("](") == 2
+
+
+@pytest.mark.parametrize("steps", range(3))
+async def test_the_note_by_which_it_is_found_loses_it_last(
+    scope: Scope, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scope = replace(scope, shared=False)
+    write(scope, "animals.md", note(ZEBRA, "It rains"))
+    write(scope, "MEMORY.md", "# Zebra\n- [Animals](animals.md)\n")
+    write(scope, "logs/2026/05/2026-05-01.md", f"- tea\n- 10:00 {ZEBRA}\n")
+    notes = Notes(leases=LocalLeases())
+    killed(notes, monkeypatch, after=steps)
+    with suppress(KeyboardInterrupt):
+        await forget(scope, fact(ZEBRA), notes=notes)
+    if "animals.md" in holding(files := await files_of(scope), gone(files, [fact(ZEBRA)])):
+        await forget(scope, fact(ZEBRA))
+    assert "zebra" not in str(everything(scope.memory_dir)).lower()
+
+
+async def test_a_neutral_name_that_another_note_has_is_left_to_it(scope: Scope) -> None:
+    for other in ("It rains", "It snows"):
+        write(scope, "zebra.md", note(ZEBRA, other))
+        await forget(scope, fact(ZEBRA, "zebra.md"))
+    assert sorted(path.read_text() for path in scope.memory_dir.glob("note-*.md")) == [
+        note("It rains"),
+        note("It snows"),
+    ]
+    assert len(await files_of(scope)) == 2
+
+
+async def test_a_read_only_note_is_not_copied_to_another_name(scope: Scope) -> None:
+    write(scope, "zebra.md", note(ZEBRA, "It rains")).chmod(0o400)
+    with pytest.raises(WriteRefused, match="read-only"):
+        await forget(scope, fact(ZEBRA, "zebra.md"))
+    assert list(await files_of(scope)) == ["zebra.md"]
+
+
+async def test_a_log_that_tells_it_does_not_make_its_words_common(scope: Scope) -> None:
+    log = write(scope, "logs/2026/05/2026-05-01.md", "# 2026-05-01\n- 10:00 Ann: I have a zebra <!-- m7 -->\n- tea\n")
+    write(scope, "zebra.md", f"# Zebra\n\n- {ZEBRA}\n- It rains\n")
+    await forget(scope, fact(ZEBRA, "zebra.md"), messages=[7])
+    assert log.read_text() == "# 2026-05-01\n- tea\n"
+    (new,) = scope.memory_dir.glob("*.md")
+    assert new.read_text() == "\n- It rains\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "betrays"),
+    [
+        ("zebra", True),
+        ("AnnsZebra", True),
+        ("Ann keeps a zebra called Zoe!", True),
+        ("what Ann keeps", False),
+        ("notes about the day", False),
+        ("2026-05-01", False),
+    ],
+)
+def test_a_heading_betrays_by_words_that_no_fact_that_stays_has(text: str, betrays: bool) -> None:
+    said = f"{ZEBRA} about the day (Ann, 2026-05-01)"
+    what = Gone(
+        notes=frozenset(), texts=(said,), corpus=(said, "Ann keeps bees", "> a zebra"), staying=("Ann keeps bees",)
+    )
+    assert what.betrays(text) == betrays
+
+
 async def test_a_note_with_a_description_alone_is_one_fact(scope: Scope) -> None:
     path = write(scope, "bare.md", f"---\ndescription: {ZEBRA}\n---\n")
     assert facts_of(path.read_text()) == [ZEBRA]
     await forget(scope, fact(ZEBRA, "bare.md"))
     assert not path.exists()
+
+
+async def test_words_of_a_description_that_stays_betray_nothing(scope: Scope) -> None:
+    path = write(scope, "animals.md", f"# Zebra\n\n- {ZEBRA}\n- It rains\n")
+    write(scope, "bare.md", "---\ndescription: A zebra is striped\n---\n")
+    await forget(scope, fact(ZEBRA))
+    assert path.read_text() == "# Zebra\n\n- It rains\n"
 
 
 async def test_logs_lose_the_lines_of_the_messages_and_those_that_tell_it_and_stay_processed(scope: Scope) -> None:
@@ -185,7 +364,7 @@ async def test_what_dreams_keep_loses_it_also_in_older_words(scope: Scope) -> No
     await forget(scope, fact(ZEBRA, "zoe.md"), whole("gone.md", note("It rains in Kiel")))
     kept = {
         path.relative_to(scope.memory_dir).as_posix(): saved
-        for path, saved in snapshots.reread(taken, scope).files.items()
+        for path, saved in snapshots.load(scope, taken.folder).files.items()
     }
     assert sorted(kept) == ["MEMORY.md", "animals.md", "crlf.md", "empty.md"]
     assert kept["animals.md"].text == note("Ann keeps bees")

@@ -11,9 +11,7 @@ from memory.provenance import (
     ExtractionWitness,
     Placed,
     Spoken,
-    TurnWitness,
     Witness,
-    Wording,
     fact_hash,
     moves,
     normal,
@@ -121,23 +119,6 @@ def test_where_one_person_alone_spoke_it_was_that_person() -> None:
     assert sole_speaker([]) is None
 
 
-def test_words_that_all_texts_share_count_little() -> None:
-    wording = Wording(["Ann prefers tea", "Ann prefers trains", "Ann prefers dogs", "Ann prefers bees"])
-    assert wording.share("Ann prefers tea", "Ann prefers trains") < 0.6
-    assert wording.share("Ann prefers tea", "tea is what Ann wants") > 0.6
-    assert wording.share("", "Ann") == 0.0
-    assert wording.share_of_known("my lovely tea", "Ann prefers tea") == 1.0
-
-
-def test_a_text_tells_a_fact_or_a_part_of_it_but_a_name_alone_does_not() -> None:
-    wording = Wording(["Ann keeps a zebra in Kiel (2026-05-01)", "Ann drinks tea", "It rains"])
-    fact = "Ann keeps a zebra in Kiel (2026-05-01)"
-    assert wording.tells("You know, Ann keeps some zebra up in Kiel", fact)
-    assert wording.tells("keeps a zebra", fact)
-    assert not wording.tells("Ann", fact)
-    assert not wording.tells("Ann drinks tea", fact)
-
-
 def test_a_rewrite_carries_facts_by_exact_words_then_by_likeness_then_from_the_logs() -> None:
     before = {
         "a.md": ["Ann keeps bees", "Ann lives in Kiel by the sea"],
@@ -178,7 +159,7 @@ async def test_a_turn_may_note_nothing_new_once_something_was_forgotten(scope: S
     async def erased() -> bool:
         return answers.pop()
 
-    seen = notes.watched(TurnWitness(erased))
+    seen = notes.watched(Witness(erased))
     await seen.write(scope, scope.memory_dir / "a.md", "- Ann drinks milk\n", expected="")
     with pytest.raises(WriteRefused, match="forgotten"):
         await seen.append(scope, scope.memory_dir / "a.md", "- Ann drinks tea")
