@@ -79,7 +79,8 @@ _CONSOLIDATING = (
     "Merge what belongs together into the note that is already there, at the top level of the directory, rather "
     "than adding another. Turn relative dates into absolute ones. Where two facts contradict each other, keep "
     "the later one and take the other out where it stands. Delete a note once nothing is left in it that is not "
-    "elsewhere."
+    "elsewhere. Of a note longer than about 4 KB only the beginning is shown later: say it in fewer words, or split "
+    "it by topic. All in all the notes should get shorter, not longer."
 )
 
 _INDEXING = (

@@ -1,49 +1,50 @@
-"""Day logs: where they lie, how a day is closed from the stored transcript, how a night distils them into notes."""
+"""Day logs on disk: where they lie, which of them wait for the night, and which are processed and stay as they are.
+
+A day has one file, `logs/YYYY/MM/YYYY-MM-DD.md`. What comes when that is full or processed already goes to a further
+part of the same day, `YYYY-MM-DD.2.md` and so on, which waits for the night as any log does.
+"""
 
 import os
 import re
+import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
+from glob import iglob
+from itertools import count, takewhile
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-import anyio
-import anyio.to_thread
-
 from memory import snapshot as snapshots
-from memory.consolidation import Consolidated, Consolidation, Ending, Task
-from memory.consolidation_prompt import distil_prompt
 from memory.disk import Folder
-from memory.errors import Conflict
 from memory.facts import facts, without
-from memory.notes import NoteMissing, Notes, content_hash
-from memory.ports import Clock, Fence, History, Progress, Said
-from memory.provenance import Ledger, NoLedger, Placed
+from memory.notes import content_hash
 from memory.scan import LOGS
-from memory.scope import Mode, Scope
-from memory.secret_scan import redact
-from memory.settings import MemorySettings
+from memory.scope import Scope
 
+MARK = re.compile(r"<!-- m(\d+) -->[ \t]*$", re.MULTILINE | re.ASCII)
+"""Ends a line that was taken over from the transcript, with the number of its message."""
 _PROCESSED = ".processed"
-_MARK = re.compile(r"<!-- m(\d+) -->[ \t]*$", re.MULTILINE | re.ASCII)
-_NAME = re.compile(r"(\d{4})-(\d{2})-(\d{2})\.md\Z", re.ASCII)
-_TEXT_CHARACTERS = 800
-_NAME_CHARACTERS = 60
-_TRIES = 5
-_LOGS_AT_ONCE = 31
-_PROCESSED_BYTES = 1024 * 1024
+_PLACE = re.compile(r"(\d{4})/(\d{2})/\1-\2-(\d{2})(?:\.([2-9]|[1-9]\d{1,5}))?\.md\Z", re.ASCII)  # see `log_of`
+_PROCESSED_BYTES = 4 * 1024 * 1024
+_ROOM = 64 * 1024  # what a run may add to a log that was not full when it began
 
 
 def log_path(scope: Scope, moment: datetime) -> Path:
     """Return the log of the day that `moment` falls on in the scope's time zone; it need not exist."""
-    return log_of(scope, moment.astimezone(ZoneInfo(scope.timezone)).date())
+    return log_of(scope, local_day(scope, moment))
 
 
-def log_of(scope: Scope, day: date) -> Path:
-    """Return the log of a local day; it need not exist."""
-    return scope.memory_dir / LOGS / f"{day:%Y}" / f"{day:%m}" / f"{day.isoformat()}.md"
+def log_of(scope: Scope, day: date, part: int = 1) -> Path:
+    """Return the log of a local day, or a further part of it; it need not exist."""
+    name = day.isoformat() if part == 1 else f"{day.isoformat()}.{part}"
+    return scope.memory_dir / LOGS / f"{day:%Y}" / f"{day:%m}" / f"{name}.md"
+
+
+def local_day(scope: Scope, moment: datetime) -> date:
+    """Return the date that the scope's clock shows at a moment."""
+    return moment.astimezone(ZoneInfo(scope.timezone)).date()
 
 
 def day_bounds(scope: Scope, day: date) -> tuple[datetime, datetime]:
@@ -53,193 +54,69 @@ def day_bounds(scope: Scope, day: date) -> tuple[datetime, datetime]:
     return begins.astimezone(UTC), ends.astimezone(UTC)
 
 
-async def close_day(
-    scope: Scope,
-    day: date,
-    *,
-    history: History,
-    notes: Notes,
-    logged: Collection[int] = (),
-    ledger: Ledger | None = None,
-) -> int:
-    """Add what was said that day and is not in its log yet, and return how many messages that were.
-
-    `logged` names messages that the log holds in other words already. Each added line is marked with its message,
-    so doing it again adds nothing. A secret in what was said is replaced by its kind. A scope that keeps no log, and a
-    day that has been distilled, are left alone.
-    """
-    path = log_of(scope, day)
-    if scope.mode is not Mode.LOG or await anyio.to_thread.run_sync(_is_processed, scope, path):
-        return 0
-    begins, ends = day_bounds(scope, day)
-    said = [each for each in await history.said_between(scope, begins, ends) if each.text.strip()]
-    for _ in range(_TRIES):
-        present = await _present(scope, path, notes)
-        known = {*logged, *(int(mark) for mark in _MARK.findall(present or ""))}
-        missing = [each for each in said if each.message_id not in known]
-        if not missing:
-            return 0
-        head = f"# {day.isoformat()} ({scope.timezone})\n" if present is None else _whole_lines(present)
-        bullets = "".join(_bullet(scope, each) for each in missing)
-        try:
-            expected = "" if present is None else content_hash(present)
-            await notes.write(scope, path, head + bullets, expected=expected)
-        except Conflict:
-            continue  # a turn was logged meanwhile: look again at what is missing
-        await (ledger or NoLedger()).logged(scope, _placed(scope, path, missing))
-        return len(missing)
-    raise Conflict(f"the log of {day.isoformat()} did not stand still", actual="")
+def parts(scope: Scope, day: date) -> list[Path]:
+    """Return the files of a day's log in order, also those that are gone by now but were processed. Blocks."""
+    processed = _processed(scope)
+    paths = (log_of(scope, day, part) for part in count(1))
+    return list(takewhile(lambda path: path.name in processed or _facts(path) is not None, paths))
 
 
-async def _present(scope: Scope, path: Path, notes: Notes) -> str | None:
-    try:
-        return (await notes.read(scope, path)).text
-    except NoteMissing:
-        return None
+def open_log(scope: Scope, day: date, *, max_bytes: int) -> Path:
+    """Return where to add to the log of a day: the first part that is neither processed nor full. Blocks."""
+    processed = _processed(scope)
+    full = max(max_bytes - _ROOM, max_bytes // 2)
+    paths = (log_of(scope, day, part) for part in count(1))
+    return next(path for path in paths if path.name not in processed and _takes_more(path, full))
 
 
-def _whole_lines(text: str) -> str:
-    return text if not text or text.endswith("\n") else text + "\n"
+def is_processed(scope: Scope, path: Path) -> bool:
+    """Return whether a log was distilled, whatever has become of it since. Blocks."""
+    return path.name in _processed(scope)
 
 
-def _bullet(scope: Scope, said: Said) -> str:
-    clock = said.at.astimezone(ZoneInfo(scope.timezone))
-    speaker = "Reverie" if said.role == "assistant" else _one_line(said.speaker, _NAME_CHARACTERS) or "Someone"
-    return f"- {clock:%H:%M} {speaker}: {_one_line(redact(said.text), _TEXT_CHARACTERS)} <!-- m{said.message_id} -->\n"
-
-
-def _placed(scope: Scope, path: Path, added: Sequence[Said]) -> dict[int, Placed]:
-    note = path.relative_to(scope.memory_dir).as_posix()
-    said = [each for each in added if each.role == "user"]
-    return {each.message_id: Placed(note=note, fact=fact) for each in said for fact in facts(_bullet(scope, each))}
-
-
-def _one_line(text: str, room: int) -> str:
-    """Put text on one line in which nothing can pass for one of our marks."""
-    line = " ".join(text.replace("<!--", "&lt;!--").split())
-    return line if len(line) <= room else f"{line[: room - 1]}…"
+def is_gone(scope: Scope, day: date) -> bool:
+    """Return whether some of a day's log was distilled and has been deleted since. Blocks."""
+    return any(_facts(path) is None for path in parts(scope, day))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Log:
-    """A log that waits to be distilled, with the hash that it had when it was looked at."""
+class Log:
+    """A log with the hash that it had when it was looked at."""
 
     path: Path
     hash: str
 
 
-class Distil:
-    """Turns the logs of past days into topic notes and the index, under the guard that dreams have."""
-
-    def __init__(self, consolidation: Consolidation, *, settings: MemorySettings, clock: Clock) -> None:
-        self._consolidate = consolidation
-        self._settings = settings
-        self._clock = clock
-
-    async def __call__(self, scope: Scope, *, progress: Progress | None = None) -> Consolidated:
-        """Distil what waits, then mark those logs as processed; they stay, read-only.
-
-        If the run does not end well, notes and logs are as before and the same logs wait for the next night. A log
-        that grew meanwhile waits too. Excludes the dream, and another distillation, of the same memory.
-        """
-        if not scope.enabled or scope.mode is not Mode.LOG:
-            return Consolidated(ending=Ending.GATED, reason="this memory keeps no day logs")
-        return await self._consolidate(scope, partial(self._task, scope), progress=progress)
-
-    async def _task(self, scope: Scope) -> Task | Consolidated:
-        now = self._clock()
-        waiting = await anyio.to_thread.run_sync(waiting_logs, scope, now)
-        logs = waiting[:_LOGS_AT_ONCE]
-        if not logs:
-            return Consolidated(ending=Ending.UNCHANGED, reason="no log waits")
-
-        async def settle(_: Fence) -> None:
-            await anyio.to_thread.run_sync(_mark_processed, scope, logs)
-
-        return Task(
-            purpose="distil",
-            prompt=distil_prompt(scope, [log.path for log in logs], now=now),
-            max_turns=self._settings.distil_max_turns,
-            told=lambda _: f"Sorted {len(logs)} day log{'s' * (len(logs) > 1)} into memory",
-            settle=settle,
-        )
-
-
-def waiting_logs(scope: Scope, now: datetime) -> Sequence[_Log]:
+def waiting_logs(scope: Scope, now: datetime) -> Sequence[Log]:
     """Return the logs of past local days that are not processed as they stand, oldest first. Blocks."""
-    today = now.astimezone(ZoneInfo(scope.timezone)).date()
     processed = _processed(scope)
-    found: list[_Log] = []
-    for path, saved in snapshots.read_all(scope).items():
-        day = _day(path)
-        if day is None or day >= today or path != log_of(scope, day):
-            continue
-        if processed.get(path.name) != saved.hash:
-            found.append(_Log(path=path, hash=saved.hash))
-    return sorted(found, key=lambda log: log.path.name)
+    return [log for log in _past_logs(scope, local_day(scope, now)) if processed.get(log.path.name) != log.hash]
 
 
-def scrub(
-    scope: Scope, *, messages: Collection[int], same: Callable[[str], bool], tells: Callable[[str], bool]
-) -> None:
-    """Take out of every log the lines of these messages and those unmarked ones that tell what is forgotten.
-
-    A marked line is of another message, which may be another person's: it stays unless it is the `same`.
-
-    A log that was processed stays so, and read-only. Blocks; the caller holds the lease of the memory directory.
-    """
+def processed_logs(scope: Scope, before: date) -> Sequence[Log]:
+    """Return the logs of days before this one that are processed as they stand, oldest first. Blocks."""
     processed = _processed(scope)
-    redone: list[_Log] = []
-    for path, saved in snapshots.read_all(scope).items():
-        if not snapshots.is_log(scope, path):
-            continue
-        lines = saved.text.splitlines(keepends=True)
-        marked = {fact for line in lines if _MARK.search(line) for fact in facts(line)}
-        drop = partial(_drops, marked=marked, same=same, tells=tells)
-        text = without("".join(line for line in lines if not _is_of(line, messages)), drop)
-        if text == saved.text:
-            continue
-        with Folder.opened(path.parent, root=scope.memory_dir) as folder:
-            folder.replace(path.name, text.encode())
-        if processed.get(path.name) == saved.hash:
-            redone.append(_Log(path=path, hash=content_hash(text)))
-    if redone:
-        _mark_processed(scope, redone)
+    return [log for log in _past_logs(scope, before) if processed.get(log.path.name) == log.hash]
 
 
-def _drops(fact: str, *, marked: Collection[str], same: Callable[[str], bool], tells: Callable[[str], bool]) -> bool:
-    return same(fact) or (fact not in marked and tells(fact))
+def _past_logs(scope: Scope, before: date) -> Sequence[Log]:
+    """Return the logs of days before this one, oldest first. Blocks."""
+    found = ((path, snapshots.read_one(scope, path)) for path in _past(scope, before))
+    return [Log(path=path, hash=saved.hash) for path, saved in found if saved is not None]
 
 
-def _is_of(line: str, messages: Collection[int]) -> bool:
-    mark = _MARK.search(line)
-    return mark is not None and int(mark[1]) in messages
+def may_wait(scope: Scope, now: datetime) -> bool:
+    """Return whether a log of a past day looks as if it waits: what is processed is read-only. Blocks, reads no log."""
+    past = _past(scope, local_day(scope, now))
+    if not past:
+        return False
+    processed = _processed(scope)
+    known = ((path, _facts(path)) for path in past)
+    return any(path.name not in processed or (facts and facts.st_mode & stat.S_IWUSR) for path, facts in known)
 
 
-def _day(path: Path) -> date | None:
-    match = _NAME.match(path.name)
-    try:
-        return date(*map(int, match.groups())) if match else None
-    except ValueError:
-        return None
-
-
-def _is_processed(scope: Scope, path: Path) -> bool:
-    return path.name in _processed(scope)
-
-
-def _processed(scope: Scope) -> Mapping[str, str]:
-    """Read which logs are processed, by name, each with the hash that it had."""
-    try:
-        with Folder.opened(scope.memory_dir / LOGS, root=scope.memory_dir) as folder:
-            stored = folder.read(_PROCESSED, limit=_PROCESSED_BYTES)
-    except FileNotFoundError:
-        return {}
-    lines = stored.data.decode("utf-8", "replace").splitlines() if stored else []
-    return {name: mark for name, _, mark in (line.partition(" ") for line in lines)}
-
-
-def _mark_processed(scope: Scope, logs: Iterable[_Log]) -> None:
+def mark_processed(scope: Scope, logs: Iterable[Log]) -> None:
+    """Note that these logs are distilled, and make them read-only; not those that have changed meanwhile. Blocks."""
     done = [log for log in logs if (now := snapshots.read_one(scope, log.path)) and now.hash == log.hash]
     marks = {**_processed(scope), **{log.path.name: log.hash for log in done}}
     text = "".join(f"{name} {mark}\n" for name, mark in sorted(marks.items()))
@@ -251,3 +128,83 @@ def _mark_processed(scope: Scope, logs: Iterable[_Log]) -> None:
             os.fchmod(handle, 0o400)
         finally:
             os.close(handle)
+
+
+def scrub(
+    scope: Scope, *, messages: Collection[int], same: Callable[[str], bool], tells: Callable[[str], bool]
+) -> None:
+    """Take out of every log the lines of these messages and those unmarked ones that tell what is forgotten.
+
+    A marked line is of another message, which may be another person's: it stays unless it is the `same`. What stands
+    around the lines, such as a heading, goes if it tells.
+
+    A log that was processed stays so, and read-only. Blocks; the caller holds the lease of the memory directory.
+    """
+    processed = _processed(scope)
+    redone: list[Log] = []
+    for path, saved in snapshots.read_all(scope).items():
+        if not snapshots.is_log(scope, path):
+            continue
+        lines = saved.text.splitlines(keepends=True)
+        marked = {fact for line in lines if MARK.search(line) for fact in facts(line)}
+        drop = partial(_drops, marked=marked, same=same, tells=tells)
+        text = without("".join(line for line in lines if not _is_of(line, messages)), drop, betrays=tells)
+        if text == saved.text:
+            continue
+        with Folder.opened(path.parent, root=scope.memory_dir) as folder:
+            folder.replace(path.name, text.encode())
+        if processed.get(path.name) == saved.hash:
+            redone.append(Log(path=path, hash=content_hash(text)))
+    if redone:
+        mark_processed(scope, redone)
+
+
+def _drops(fact: str, *, marked: Collection[str], same: Callable[[str], bool], tells: Callable[[str], bool]) -> bool:
+    return same(fact) or (fact not in marked and tells(fact))
+
+
+def _is_of(line: str, messages: Collection[int]) -> bool:
+    mark = MARK.search(line)
+    return mark is not None and int(mark[1]) in messages
+
+
+def _past(scope: Scope, before: date) -> list[Path]:
+    """Return the paths of the logs of days before this one, by day and part."""
+    logs = scope.memory_dir / LOGS
+    places = iglob("[0-9]*/[0-9]*/*.md", root_dir=logs)  # noqa: PTH207  (years of days at each tick: no path for each)
+    placed = ((place, _day_and_part(place)) for place in places)
+    found = sorted((when, place) for place, when in placed if when is not None and when[0] < before)
+    return [logs / place for _, place in found]
+
+
+def _day_and_part(place: str) -> tuple[date, int] | None:
+    match = _PLACE.match(place)
+    if match is None:
+        return None
+    try:
+        return date(*map(int, match.groups()[:3])), int(match[4] or 1)
+    except ValueError:
+        return None
+
+
+def _takes_more(path: Path, full: int) -> bool:
+    facts = _facts(path)
+    return facts is None or (facts.st_size < full and bool(facts.st_mode & stat.S_IWUSR))
+
+
+def _facts(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _processed(scope: Scope) -> Mapping[str, str]:
+    """Read which logs are processed, by name, each with the hash that it had."""
+    try:
+        with Folder.opened(scope.memory_dir / LOGS, root=scope.memory_dir) as folder:
+            stored = folder.read(_PROCESSED, limit=_PROCESSED_BYTES)
+    except FileNotFoundError:
+        return {}
+    lines = stored.data.decode("utf-8", "replace").splitlines() if stored else []
+    return {name: mark for name, _, mark in (line.partition(" ") for line in lines)}

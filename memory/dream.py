@@ -1,6 +1,6 @@
 """Decides when a scope's notes are put in order by a run of their own, and does so: the dream."""
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -9,12 +9,14 @@ from pathlib import Path
 
 import anyio.to_thread
 
+from memory import journal as journals
 from memory import snapshot as snapshots
 from memory import stamp as stamps
 from memory.consolidation import Consolidated, Consolidation, Ending, Task
 from memory.consolidation_prompt import dream_prompt
+from memory.journal import Journal, Record, Underway
 from memory.ports import UNMETERED, Clock, Fence, History, Meter, Progress
-from memory.scope import Mode, Scope
+from memory.scope import Mode, Part, Scope
 from memory.settings import MemorySettings
 
 _PUNCTUAL = 0.95
@@ -41,6 +43,22 @@ class ScanTimes:
     """When each scope's sittings were last counted in this process, by memory directory."""
 
     last: MutableMapping[Path, datetime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """How a scope stands with its dreams: the last that ended well, the gate that is closed and what it waits for."""
+
+    last: datetime
+    gate: Gate
+    due_at: datetime
+    """When enough time has gone by since the last one."""
+    sittings: int
+    enough: int
+    underway: Underway | None = None
+    """How far the one is that runs now, in whichever process."""
+    record: Record | None = None
+    """The latest that changed something."""
 
 
 class Dream:
@@ -82,26 +100,87 @@ class Dream:
         sittings = await self._history.sittings_since(scope, last, enough=enough)
         return Gate.OPEN if sittings >= enough else Gate.TOO_FEW_SITTINGS
 
-    async def __call__(self, scope: Scope, *, forced: bool = False, progress: Progress | None = None) -> Consolidated:
+    async def standing(self, scope: Scope) -> Standing:
+        """Return how the scope stands; counts sittings, and leaves no trace of it, so that no tick is throttled."""
+        last, enough = await self.last(scope), self._settings.dream_min_sittings
+        gate = await self._gate(scope, last, forced=False)
+        sittings = await self._history.sittings_since(scope, last, enough=enough)
+        if gate is Gate.OPEN and sittings < enough:
+            gate = Gate.TOO_FEW_SITTINGS
+        changed = await anyio.to_thread.run_sync(journals.last_change, scope)
+        return Standing(
+            last=last,
+            gate=gate,
+            due_at=last + timedelta(hours=self._settings.dream_min_hours),
+            sittings=sittings,
+            enough=enough,
+            underway=await self.underway(scope),
+            record=changed[1] if changed else None,
+        )
+
+    async def obstacle(self, scope: Scope) -> Gate:
+        """Return the gate that is closed even for somebody who asks for a dream, or `OPEN`."""
+        return await self._gate(scope, stamps.NEVER, forced=True)
+
+    async def underway(self, scope: Scope) -> Underway | None:
+        """Return how far the run is that rewrites this memory now, in whichever process; None if there is none."""
+        begun = await anyio.to_thread.run_sync(journals.unfinished, scope)
+        if not begun or not await self._consolidate.is_held(scope):
+            return None
+        return await anyio.to_thread.run_sync(journals.underway, begun[-1])
+
+    async def stop(self, scope: Scope) -> bool:
+        """Ask the run that is under way to end, in whichever process it is, and return whether there was one."""
+        begun = await anyio.to_thread.run_sync(journals.unfinished, scope)
+        if not begun or not await self._consolidate.is_held(scope):
+            return False
+        await anyio.to_thread.run_sync(Journal(scope, begun[-1]).stop)
+        return True
+
+    async def recover(self, scope: Scope) -> bool:
+        """Put back what a dream has written that was killed; see `Consolidation.recover`."""
+        return await self._consolidate.recover(scope)
+
+    async def __call__(
+        self,
+        scope: Scope,
+        *,
+        forced: bool = False,
+        progress: Progress | None = None,
+        told: Callable[[Consolidated], str] | None = None,
+    ) -> Consolidated:
         """Dream now. `forced` passes the gates of time and number, and `auto_dream_enabled`; never the others.
 
         What a dream that did not end well has written is put back, and the time of the last one stays. The owner is
-        told in one line if something changed. After a dream that was killed the files are as it left them, with the
-        snapshot of what was before beside them, and the scope is due as it was.
+        told in one line if something changed, in the words of `told` if given. After a dream that was killed the files
+        are as it left them until the next one, or `recover`.
         """
-        began, ending = self._clock(), Ending.ABORTED
-
+        began, done = self._clock(), Consolidated(ending=Ending.ABORTED)
         try:
-            task = partial(self._task, scope, began, forced=forced)
+            task = partial(self._task, scope, began, forced=forced, told=told or improved)
             done = await self._consolidate(scope, task, progress=progress)
-            ending = done.ending
             return done
         finally:
-            self._meter.count("dreams", outcome=ending.value)
-            if ending not in (Ending.GATED, Ending.BUSY):
-                self._meter.observe("dream_seconds", (self._clock() - began).total_seconds())
+            self._measure(done, began)
 
-    async def _task(self, scope: Scope, now: datetime, *, forced: bool) -> Task | Consolidated:
+    def _measure(self, done: Consolidated, began: datetime) -> None:
+        self._meter.count("dreams", outcome=done.ending.value)
+        if done.ending in (Ending.GATED, Ending.BUSY):
+            return
+        self._meter.observe("dream_seconds", (self._clock() - began).total_seconds())
+        survival = done.survival
+        if survival is None:
+            return
+        self._meter.observe("dream_survival_ratio", survival.share, outcome=done.ending.value)
+        if done.ending is Ending.CHANGED:
+            self._meter.count("dream_facts", survival.facts_kept, fate="kept")
+            self._meter.count("dream_facts", survival.facts_before - survival.facts_kept, fate="removed")
+            self._meter.count("dream_bytes", survival.bytes_before, when="before")
+            self._meter.count("dream_bytes", survival.bytes_after, when="after")
+
+    async def _task(
+        self, scope: Scope, now: datetime, *, forced: bool, told: Callable[[Consolidated], str]
+    ) -> Task | Consolidated:
         last = await self.last(scope)
         # Under the lease the gates are tried again: another replica may just have dreamed.
         gate = await self._gate(scope, last, forced=forced)
@@ -117,12 +196,13 @@ class Dream:
             purpose="dream",
             prompt=dream_prompt(scope, now=now, last=last),
             max_turns=self._settings.dream_max_turns,
-            told=_told,
+            told=told,
             settle=settle,
         )
 
     async def _gate(self, scope: Scope, last: datetime, *, forced: bool) -> Gate:
-        if not scope.enabled or not (forced or self._settings.auto_dream_enabled):
+        by_itself = self._settings.auto_dream_enabled and not scope.leaves_out(Part.DREAM)
+        if not scope.enabled or not (forced or by_itself):
             return Gate.OFF
         if scope.mode is Mode.LOG:
             return Gate.LOG_MODE
@@ -132,6 +212,7 @@ class Dream:
         return Gate.EMPTY if empty else Gate.OPEN
 
 
-def _told(done: Consolidated) -> str:
+def improved(done: Consolidated) -> str:
+    """Return the line for the owner after a dream that changed something."""
     count = len(done.touched)
     return f"Improved {count} {'memory' if count == 1 else 'memories'}"

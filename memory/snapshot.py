@@ -1,11 +1,14 @@
 """What a memory directory held before a consolidation, kept beside it: to compare, to put back, to undo.
 
-A consolidation that ended well has an `after` beside its `before`. One that was killed has none: its files stay as it
-left them until somebody copies `before` back, and the next one takes a snapshot of its own.
+A consolidation that ended has a record beside its `before`, and what it wrote in `after`. One that was killed has only
+the journal (`memory.journal`); whoever takes the lease next puts back what it wrote.
 """
 
+import itertools
+import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +20,7 @@ from memory.paths import TEAM, make_private
 from memory.scan import LOGS
 from memory.scope import Scope
 
+BEFORE = "before"
 _KEPT = 7
 _LARGEST = 4 * 1024 * 1024
 
@@ -43,8 +47,12 @@ class Snapshot:
 
     def hash(self, path: Path) -> str:
         """Return the hash that the file had; empty if there was none."""
-        saved = self.files.get(path)
-        return saved.hash if saved else ""
+        return hash_of(self.files.get(path))
+
+
+def hash_of(saved: Saved | None) -> str:
+    """Return the hash of a file, empty if there is none."""
+    return saved.hash if saved else ""
 
 
 def kept_beside(scope: Scope) -> Path:
@@ -52,48 +60,56 @@ def kept_beside(scope: Scope) -> Path:
     return scope.memory_dir.with_name(f".{scope.memory_dir.name}-dreams")
 
 
+def folders(scope: Scope) -> list[Path]:
+    """Return the folders of all snapshots that are kept, oldest first. Blocks."""
+    home = kept_beside(scope)
+    return sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
+
+
 def take(scope: Scope, now: datetime) -> Snapshot:
     """Copy the files of A, without T, to a new folder, and forget the oldest snapshots. Blocks."""
-    home = kept_beside(scope)
-    folder = home / now.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    name = now.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(1)))
+    folder = next(folder for each in names if not (folder := kept_beside(scope) / each).exists())
     files = read_all(scope)
-    _copy(folder / "before", scope, files)
-    for old in sorted(path for path in home.iterdir() if path.is_dir())[:-_KEPT]:
+    make_private(folder / BEFORE)
+    for path, saved in files.items():
+        _copy(folder / BEFORE / path.relative_to(scope.memory_dir), saved)
+    for old in folders(scope)[:-_KEPT]:
         shutil.rmtree(old)
     return Snapshot(folder=folder, files=files)
 
 
-def keep_after(snapshot: Snapshot, scope: Scope, touched: Iterable[Path]) -> None:
-    """Keep beside the snapshot what the touched files hold now. Blocks."""
-    now = read_all(scope)
-    _copy(snapshot.folder / "after", scope, {path: now[path] for path in touched if path in now})
+def load(scope: Scope, folder: Path) -> Snapshot:
+    """Return a snapshot as it lies on disk now, where what was forgotten since is no longer in it. Blocks."""
+    return Snapshot(folder=folder, files=state(scope, folder / BEFORE))
 
 
-def reread(snapshot: Snapshot, scope: Scope) -> Snapshot:
-    """Return the snapshot as it lies on disk now, where what was forgotten since is no longer in it. Blocks."""
-    folder = snapshot.folder / "before"
-    texts = {path: folder / path.relative_to(scope.memory_dir) for path in snapshot.files}
-    files = {
-        path: Saved(text=kept.read_bytes().decode(), mtime_ns=snapshot.files[path].mtime_ns)
-        for path, kept in texts.items()
-        if kept.is_file()
+def state(scope: Scope, folder: Path) -> dict[Path, Saved]:
+    """Return the files of a state that is kept, by the paths that they have in A. Blocks."""
+    kept = sorted(path for path in folder.rglob("*.md") if path.is_file()) if folder.is_dir() else []
+    return {
+        scope.memory_dir / path.relative_to(folder): Saved(
+            text=path.read_bytes().decode(), mtime_ns=path.stat().st_mtime_ns
+        )
+        for path in kept
     }
-    return Snapshot(folder=snapshot.folder, files=files)
 
 
-def discard(snapshot: Snapshot) -> None:
+def discard(folder: Path) -> None:
     """Forget a snapshot that differs from nothing. Blocks."""
-    shutil.rmtree(snapshot.folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_all(scope: Scope) -> dict[Path, Saved]:
     """Read every Markdown file of A, without T and hidden folders; what can't be read as text is left out. Blocks."""
-    return {path: saved for path in _files(scope) if (saved := read_one(scope, path)) is not None}
+    return {path: saved for path in sorted(_files(scope)) if (saved := read_one(scope, path)) is not None}
 
 
 def is_empty(scope: Scope) -> bool:
     """Return whether A holds no Markdown file at all, without T and hidden folders. Blocks."""
-    return next(_files(scope), None) is None
+    with closing(_files(scope)) as files:
+        return next(files, None) is None
 
 
 def read_one(scope: Scope, path: Path) -> Saved | None:
@@ -118,19 +134,21 @@ def is_log(scope: Scope, path: Path) -> bool:
     return path.is_relative_to(scope.memory_dir / LOGS)
 
 
-def _files(scope: Scope) -> Iterator[Path]:
+def _files(scope: Scope) -> Generator[Path]:
     def own(folder: str) -> bool:
         return folder != TEAM and not folder.rpartition("/")[2].startswith(".")
 
-    for name in sorted(folder + entry.name for _, folder, entry in walk(scope.memory_dir, enter=own)):
-        if not name.rpartition("/")[2].startswith("."):
-            yield scope.memory_dir / name
+    for _, folder, entry in walk(scope.memory_dir, enter=own):
+        if not entry.name.startswith("."):
+            yield scope.memory_dir / folder / entry.name
 
 
-def _copy(folder: Path, scope: Scope, files: Mapping[Path, Saved]) -> None:
-    make_private(folder)
-    for path, saved in files.items():
-        place = folder / path.relative_to(scope.memory_dir)
-        make_private(place.parent)
-        place.touch(mode=0o600)
-        place.write_text(saved.text, encoding="utf-8", newline="")
+def _copy(place: Path, saved: Saved) -> None:
+    """Write a copy that is on the disk when this returns, with the time of the original."""
+    make_private(place.parent)
+    place.touch(mode=0o600)
+    with place.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(saved.text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.utime(place, ns=(saved.mtime_ns, saved.mtime_ns))

@@ -267,11 +267,15 @@ async def test_a_mention_turns_recall_to_the_agents_directory_only(home: Path) -
     scope, recalls = scope_in(home), Recalls()
     found = await recall_for(
         recalls, scope, "ask @reviewer of it", agents=[agent(), agent("scout")], home=home,
-        shown=Shown(names=frozenset({"a.md", "@reviewer/b.md", "@scout/c.md"}), units=7), recent_tools=["read"],
+        shown=Shown(
+            names=frozenset({"a.md", "@reviewer/b.md", "@scout/c.md"}), units=7,
+            mtimes={"a.md": 1.0, "@reviewer/b.md": 2.0, "@scout/c.md": 3.0},
+        ),
+        recent_tools=["read"],
     )  # fmt: skip
     assert [note.name for note in found] == ["@reviewer/a.md"]
     own = agent_scope(scope, agent(), home=home).memory_dir
-    assert recalls.asked == [(own, Shown(names=frozenset({"b.md"}), units=7), ("read",))]
+    assert recalls.asked == [(own, Shown(names=frozenset({"b.md"}), units=7, mtimes={"b.md": 2.0}), ("read",))]
 
 
 async def test_a_mention_of_an_agent_without_memory_leaves_recall_where_it_was(home: Path) -> None:

@@ -195,3 +195,16 @@ def test_only_agents_that_exist_are_mentioned_and_each_once(there: list[str], te
 def test_the_list_for_the_main_agent_has_a_line_for_each_and_is_empty_without_any() -> None:
     assert agents_prompt([]) == ""
     assert agents_prompt([agent("a"), agent("b")]).endswith("\n\n- `a`: d\n- `b`: d")
+
+
+def test_a_tool_that_no_agent_has_is_a_fault_and_the_agent_works_without_it(tmp_path: Path) -> None:
+    put(tmp_path / "agents", "a.md", file('name: a\ndescription: b\ntools: [Read, Bash, "\\x1b[0m", web, x, y, z, w]'))
+    put(tmp_path / "agents", "b.md", file("name: b\ndescription: b\ntools: [Read]"))
+    loaded = load_agents(tmp_path, None, tools={"read", "grep"})
+    assert names(loaded) == ["a", "b"]
+    (fault,) = loaded.faults
+    assert fault.file == "agents/a.md"
+    assert "bash" in fault.reason
+    assert "and 2 more" in fault.reason
+    assert fault.reason.isprintable()
+    assert load_agents(tmp_path, None).faults == ()

@@ -1,147 +1,18 @@
 import os
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
-from memory.consolidation import Consolidation, Ending
-from memory.doubles import LocalLeases, RecordingMeter
-from memory.dream import Dream, Gate
-from memory.notes import Notes
-from memory.ports import Outcome, Progress, Rights, RunReport, Said
-from memory.scope import Mode, Scope
-from memory.settings import MemorySettings
-from memory.snapshot import kept_beside, take
+from memory.consolidation import Ending
+from memory.dream import Gate
+from memory.ports import Outcome, Rights
+from memory.scope import Mode, OptOut, Part, Scope
+from memory.snapshot import kept_beside
 from memory.stamp import NAME, NEVER, last_consolidated, stamp
-
-NOW = datetime(2026, 5, 3, 3, tzinfo=UTC)
-Script = Callable[["ScriptedRun", Scope], Awaitable[None]]
-
-
-class ScriptedRun:
-    """A run that writes what a test tells it to, through notes, and tells its progress as a real one does."""
-
-    def __init__(self, notes: Notes) -> None:
-        self.notes = notes
-        self.script: Script | None = None
-        self.outcome = Outcome.COMPLETED
-        self.prompts: list[str] = []
-        self.systems: list[str] = []
-        self.rights: Rights | None = None
-        self.written: list[Path] = []
-        self._progress: Progress | None = None
-
-    async def __call__(
-        self,
-        scope: Scope,
-        *,
-        purpose: str,
-        system: str,
-        prompt: str,
-        rights: Rights,
-        max_turns: int,
-        progress: Progress | None = None,
-    ) -> RunReport:
-        self.prompts.append(prompt)
-        self.systems.append(system)
-        self.rights, self._progress = rights, progress
-        if self.script is not None:
-            await self.script(self, scope)
-        return RunReport(outcome=self.outcome, written=tuple(self.written), text="Tidied up.", turns=2)
-
-    async def write(self, scope: Scope, name: str, text: str) -> None:
-        path = scope.memory_dir / name
-        expected = (await self.notes.read(scope, path)).hash if path.exists() else ""
-        await self.notes.write(scope, path, text, expected=expected)
-        await self._tell(path)
-
-    async def delete(self, scope: Scope, name: str) -> None:
-        await self.notes.delete(scope, scope.memory_dir / name, expected=None)
-        await self._tell(scope.memory_dir / name)
-
-    async def _tell(self, path: Path) -> None:
-        self.written.append(path)
-        assert self._progress is not None
-        await self._progress(turn=1, text="", tools=1, written=[path])
-
-
-class CountedHistory:
-    """A history of so many sittings."""
-
-    def __init__(self, sittings: int) -> None:
-        self.sittings = sittings
-        self.asked: list[datetime] = []
-
-    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> int:
-        self.asked.append(since)
-        return min(self.sittings, enough)
-
-    async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:
-        raise AssertionError("a dream reads no transcript by itself")
-
-
-class Night:
-    """Everything that a dream needs, over one memory directory with two notes."""
-
-    def __init__(self, root: Path, **settings: Any) -> None:
-        self.directory = root / "memory"
-        self.directory.mkdir()
-        self.now = NOW
-        self.leases = LocalLeases()
-        self.settings = MemorySettings(**settings)
-        self.notes = Notes(leases=self.leases, settings=self.settings)
-        self.run = ScriptedRun(self.notes)
-        self.history = CountedHistory(5)
-        self.told: list[str] = []
-        self.scope = Scope(
-            principal="ann",
-            project="",
-            memory_dir=self.directory,
-            team_dir=None,
-            mode=Mode.AUTO,
-            shared=False,
-            enabled=True,
-            timezone="UTC",
-            readable=(self.directory,),
-            writable=(self.directory,),
-        )
-        self.put("a.md", "- one fact about tea\n- another fact about trains\n- a third fact about Kiel\n")
-        self.put("MEMORY.md", "- [A](a.md) — tea\n")
-        self.meter = RecordingMeter()
-        consolidation = Consolidation(
-            self.run,
-            notes=self.notes,
-            leases=self.leases,
-            notice=self.notice,
-            settings=self.settings,
-            clock=self.clock,
-        )
-        self.dream = Dream(
-            consolidation, history=self.history, settings=self.settings, clock=self.clock, meter=self.meter
-        )
-
-    def clock(self) -> datetime:
-        return self.now
-
-    async def notice(self, scope: Scope, text: str) -> None:
-        self.told.append(text)
-
-    def put(self, name: str, text: str) -> None:
-        (self.directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (self.directory / name).write_text(text)
-        os.utime(self.directory / name, ns=(1_700_000_000_123_456_789,) * 2)
-
-    def state(self) -> dict[str, tuple[str, int]]:
-        """Return every file with its text and time."""
-        files = [path for path in self.directory.rglob("*") if path.is_file()]
-        return {str(path.relative_to(self.directory)): (path.read_text(), path.stat().st_mtime_ns) for path in files}
-
-    def dreamt(self, ago: timedelta) -> None:
-        stamp(self.directory, self.now - ago, 0)
+from tests.unit.memory.dreams import NOW, Night, ScriptedRun, tidy
 
 
 @pytest.fixture
@@ -193,12 +64,6 @@ async def test_a_stamp_in_the_future_keeps_the_dream_away(night: Night) -> None:
     assert await night.dream.due(night.scope) is Gate.TOO_SOON
     result = await night.dream(night.scope)
     assert (result.ending, result.reason) == (Ending.GATED, "too soon")
-
-
-async def tidy(run: ScriptedRun, scope: Scope) -> None:
-    await run.write(scope, "b.md", "- another fact about trains\n- a third fact about Kiel\n")
-    await run.write(scope, "a.md", "- one fact about tea\n")
-    await run.write(scope, "MEMORY.md", "- [A](a.md) — tea\n- [B](b.md) — trains, Kiel\n")
 
 
 async def test_a_dream_that_changed_something_is_stamped_told_in_one_line_and_can_be_compared(night: Night) -> None:
@@ -399,15 +264,6 @@ async def test_while_a_dream_runs_its_time_is_not_set_so_that_a_killed_one_leave
     assert seen == [NEVER]
 
 
-async def test_after_a_dream_that_was_killed_the_next_one_works_and_what_was_before_is_kept(night: Night) -> None:
-    left = take(night.scope, night.now - timedelta(hours=1)).folder
-    night.put("a.md", "- one fact about tea\n- another fact about trains\n- half of a m")
-    night.run.script = tidy
-    assert (await night.dream(night.scope)).ending is Ending.CHANGED
-    assert "a third fact about Kiel" in (left / "before" / "a.md").read_text()
-    assert not (left / "after").exists()
-
-
 async def test_team_memory_is_neither_copied_nor_counted(night: Night) -> None:
     night.put("team/t.md", "- a fact of the team\n")
     night.run.script = tidy
@@ -426,3 +282,10 @@ async def test_every_call_is_counted_by_its_end_and_a_dream_with_its_time(night:
     assert outcomes[1] in {"changed", "unchanged"}
     assert night.meter.values("dream_hours") == [pytest.approx(30)]
     assert len(night.meter.values("dream_seconds")) == 1
+
+
+async def test_who_has_opted_out_of_it_has_no_dream_but_by_hand(night: Night) -> None:
+    scope = night.scope.after([OptOut(part=Part.DREAM, file="settings.toml")])
+    assert await night.dream.due(scope) is Gate.OFF
+    assert (await night.dream(scope)).ending is Ending.GATED
+    assert (await night.dream(scope, forced=True)).ending is not Ending.GATED

@@ -1,11 +1,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from memory.dailylog import log_path
+from memory.dailylog import Log, log_path, mark_processed
 from memory.doubles import RecordingMeter
 from memory.extract import (
     MANIFEST_BYTES,
@@ -13,15 +13,18 @@ from memory.extract import (
     Extracted,
     Pending,
     Verdict,
+    day_log,
     decide,
     extract,
     extraction_prompt,
     rights,
 )
+from memory.notes import content_hash
 from memory.ports import Outcome, Rights, RunReport
 from memory.prompt import rules
+from memory.prompt_sections import how_to_save
 from memory.scan import Scanner
-from memory.scope import Mode, Scope
+from memory.scope import Mode, OptOut, Part, Scope
 from memory.settings import MemorySettings
 
 NOW = datetime(2031, 5, 5, 23, 30, tzinfo=UTC)
@@ -73,7 +76,8 @@ async def run(scope: Scope, fork: ScriptedFork, settings: MemorySettings = SETTI
 
 
 async def prompt_for(scope: Scope, pending: Pending = TURN, settings: MemorySettings = SETTINGS) -> str:
-    return await extraction_prompt(scope, pending, Scanner(), settings, now=NOW)
+    log = day_log(scope, pending, settings, now=NOW)
+    return await extraction_prompt(scope, pending, Scanner(), settings, log=log)
 
 
 def reason(scope: Scope, pending: Pending, settings: MemorySettings = SETTINGS, *, main_agent: bool = True) -> str:
@@ -136,7 +140,9 @@ async def test_the_prompt_refers_to_a_section_that_every_memory_prompt_has(scope
 
 def test_the_rules_of_a_run_stand_in_the_prompt_that_it_shares(scope: Scope, team_scope: Scope) -> None:
     direct = MemorySettings(team_writes="direct")
-    assert "The team directory is read-only in these runs." in rules(team_scope, SETTINGS)
+    off = MemorySettings(team_writes="off")
+    assert "The team directory is read-only in these runs." in rules(team_scope, off)
+    assert "only for what the person has asked to share" in rules(team_scope, SETTINGS)
     assert "The team directory is read-only" not in rules(team_scope, direct) + rules(scope, SETTINGS)
     assert "Nothing sensitive goes into team memory" in rules(team_scope, direct)
     assert "Nothing sensitive goes into team memory" in rules(replace(team_scope, shared=True), SETTINGS)
@@ -189,6 +195,54 @@ async def test_in_log_mode_the_run_is_pointed_at_todays_log_only(scope: Scope) -
     assert "Day log" not in await prompt_for(scope)
 
 
+async def test_a_late_run_is_pointed_at_the_log_of_the_day_on_which_its_messages_were_said(scope: Scope) -> None:
+    log, before = replace(scope, mode=Mode.LOG), NOW - timedelta(days=2)
+    late = await prompt_for(log, replace(TURN, said_between=(before, before)))
+    assert late.endswith("/logs/2031/05/2031-05-04.md")
+    both = await prompt_for(log, replace(TURN, said_between=(before, NOW)))
+    assert both.endswith("-06.md\nIt is the log of 2031-05-06: begin a bullet on another day's message with that date.")
+
+
+async def test_a_log_that_was_distilled_is_added_to_in_a_further_part_of_its_day(scope: Scope) -> None:
+    log = replace(scope, mode=Mode.LOG)
+    done = distilled(log)
+    found = day_log(log, TURN, SETTINGS, now=NOW)
+    assert found is not None
+    assert found.path == done.with_name("2031-05-06.2.md")
+
+
+async def test_a_log_that_is_distilled_while_a_run_adds_to_it_leaves_the_cursor(scope: Scope) -> None:
+    class Overtaken(ScriptedFork):
+        async def __call__(self, prompt: str, *, rights: Rights, max_turns: int) -> RunReport:
+            distilled(log)
+            return await super().__call__(prompt, rights=rights, max_turns=max_turns)
+
+    log = replace(scope, mode=Mode.LOG)
+    assert not (await run(log, Overtaken())).cursor_moves
+    assert (await run(log, ScriptedFork())).cursor_moves
+
+
+async def test_a_run_whose_prompt_is_of_the_other_mode_is_told_the_rules_that_hold_now(scope: Scope) -> None:
+    log = replace(scope, mode=Mode.LOG)
+    switched_on = await prompt_for(log, replace(TURN, shown=rules(scope, SETTINGS)))
+    assert "leave notes and index as they are" in switched_on
+    switched_off = await prompt_for(scope, replace(TURN, shown=rules(log, SETTINGS)))
+    assert "add to no log" in switched_off
+    assert how_to_save(scope) in switched_off
+    for each in (scope, log):
+        same = await prompt_for(each, replace(TURN, shown=rules(each, SETTINGS)))
+        assert "any more" not in same
+        assert "kept here now" not in same
+
+
+def distilled(scope: Scope) -> Path:
+    path = log_path(scope, NOW)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("- 12:00 Ann: tea\n")
+    mark_processed(scope, [Log(path=path, hash=content_hash(path.read_text()))])
+    return path
+
+
 def test_the_day_is_that_of_the_scopes_time_zone(scope: Scope) -> None:
     assert log_path(scope, NOW).name == "2031-05-06.md"
     assert log_path(replace(scope, timezone="America/New_York"), NOW).name == "2031-05-05.md"
@@ -197,14 +251,15 @@ def test_the_day_is_that_of_the_scopes_time_zone(scope: Scope) -> None:
 def test_a_run_writes_the_team_only_where_the_chat_may(team_scope: Scope) -> None:
     own, team = team_scope.memory_dir, team_scope.memory_dir / "team"
     direct = MemorySettings(team_writes="direct")
-    assert rights(team_scope, SETTINGS, now=NOW) == Rights(read=(own, team), write=(own,))
-    assert rights(team_scope, direct, now=NOW).write == (own, team)
-    assert rights(replace(team_scope, shared=True), SETTINGS, now=NOW).write == (own, team)
-    assert rights(replace(team_scope, team_dir=None), direct, now=NOW) == Rights(read=(own,), write=(own,))
+    assert rights(team_scope, SETTINGS, log=None) == Rights(read=(own, team), write=(own,))
+    assert rights(team_scope, direct, log=None).write == (own, team)
+    assert rights(replace(team_scope, shared=True), SETTINGS, log=None).write == (own, team)
+    assert rights(replace(team_scope, team_dir=None), direct, log=None) == Rights(read=(own,), write=(own,))
 
 
 def test_in_log_mode_a_run_may_only_add_to_the_log(team_scope: Scope) -> None:
-    allowed = rights(replace(team_scope, mode=Mode.LOG, shared=True), SETTINGS, now=NOW)
+    scope = replace(team_scope, mode=Mode.LOG, shared=True)
+    allowed = rights(scope, SETTINGS, log=day_log(scope, TURN, SETTINGS, now=NOW))
     assert allowed.write == ()
     assert allowed.append_only == log_path(team_scope, NOW)
 
@@ -213,7 +268,7 @@ async def test_the_fork_gets_prompt_rights_and_turns(scope: Scope) -> None:
     fork = ScriptedFork()
     await run(scope, fork, MemorySettings(extraction_max_turns=4))
     settings = MemorySettings(extraction_max_turns=4)
-    assert fork.asked == [(await prompt_for(scope, settings=settings), rights(scope, settings, now=NOW), 4)]
+    assert fork.asked == [(await prompt_for(scope, settings=settings), rights(scope, settings, log=None), 4)]
 
 
 @pytest.mark.parametrize(
@@ -292,3 +347,11 @@ async def test_a_run_is_measured_whatever_came_of_it(team_scope: Scope) -> None:
     assert meter.values("extracted_files") == [3, 0]
     assert (meter.values("extraction_messages"), meter.values("extraction_turns")) == ([2, 2], [2, 2])
     assert len(meter.values("extraction_seconds")) == 2
+
+
+def test_who_has_opted_out_of_extraction_has_no_runs(scope: Scope) -> None:
+    silent = scope.after([OptOut(part=Part.EXTRACTION, file="settings.toml")])
+    assert decide(scope, TURN, SETTINGS).verdict is Verdict.RUN
+    assert decide(silent, replace(TURN, forced=True), SETTINGS) == Decision(
+        verdict=Verdict.SKIP_KEEP_CURSOR, reason="disabled"
+    )

@@ -172,6 +172,27 @@ async def test_touching_a_file_tells_the_folders_on_the_way_to_it(homes: Homes, 
     assert await told(homes, make_scope(homes, project), project / "a/b/x.py") == expected
 
 
+async def test_whatever_a_session_reads_it_is_told_no_more_than_it_may_begin_with(homes: Homes, project: Path) -> None:
+    scope, size = make_scope(homes, project), InstructionSettings().total_max_bytes
+    put(project / "CLAUDE.md", "x" * size)
+    began = {file.path for file in (await make_instructions(homes).load(scope)).files}
+    told_bytes = 0
+    for number in range(12):
+        put(project / f"{number}/CLAUDE.md", "y" * 30_000)
+        found = await make_instructions(homes).rules_for(scope, project / f"{number}/a.py", frozenset(began))
+        told_bytes += sum(len(file.text) for file in found)
+        began |= {file.path for file in found}
+    assert told_bytes == size
+
+
+async def test_the_files_that_a_session_is_told_are_numbered_too(homes: Homes, project: Path) -> None:
+    scope, already = make_scope(homes, project), set[Path]()
+    for number in range(2 * InstructionSettings().max_files + 3):
+        put(project / f"{number}/CLAUDE.md", "z")
+        already |= set(await told(homes, scope, project / f"{number}/a.py", frozenset(already)))
+    assert len(already) == 2 * InstructionSettings().max_files
+
+
 async def test_nothing_is_told_for_a_file_that_the_chat_can_not_read(homes: Homes, project: Path) -> None:
     put(homes.home("ann") / "rules/mine.md", rule("'*.py'"))
     put(project / "a/CLAUDE.md")

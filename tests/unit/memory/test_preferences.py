@@ -4,6 +4,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from memory.preferences import PRINCIPAL_FILE, PROJECT_FILE, Preferences
+from memory.scope import OptOut, Part
+from memory.settings import MemorySettings
 
 NO = "[memory]\nauto_memory_enabled = false\n"
 
@@ -47,7 +49,7 @@ def test_the_project_may_opt_out_for_those_who_work_in_it(home: Path, project: P
     ("line", "key"),
     [
         ('auto_memory_directory = "~/.ssh"', "auto_memory_directory"),
-        ("recall_enabled = false", "recall_enabled"),
+        ("dream_min_hours = 0", "dream_min_hours"),
         ('"Ann\'s secret" = 1', "unknown"),
     ],
 )
@@ -58,6 +60,35 @@ def test_anything_else_is_ignored_and_logged_once_by_a_name_of_ours(home: Path, 
         assert not any(preferences.opted_out(home=home, project_root=None) for _ in range(3))
     assert [(entry["event"], entry["key"]) for entry in logged] == [("memory.untrusted_setting_ignored", key)]
     assert "ssh" not in str(logged)
+
+
+@pytest.mark.parametrize("part", Part)
+def test_a_part_may_be_left_out_alone_by_either_file(home: Path, project: Path, part: Part) -> None:
+    (home / PRINCIPAL_FILE).write_text(f"[memory]\n{part} = false\n")
+    (project / PROJECT_FILE).write_text(f'[memory]\n{part} = "off"\n')
+    own, theirs = (OptOut(part=part, file=file.as_posix()) for file in (PRINCIPAL_FILE, PROJECT_FILE))
+    assert Preferences().opted_out(home=home, project_root=None) == (own,)
+    assert Preferences().opted_out(home=home, project_root=project) == (own, theirs)
+
+
+@pytest.mark.parametrize("part", Part)
+def test_a_value_that_makes_no_sense_leaves_out_what_it_is_about_and_no_more(home: Path, part: Part) -> None:
+    preferences = Preferences()
+    (home / PRINCIPAL_FILE).write_text(f"[memory]\n{part} = 'perhaps'\n")
+    with capture_logs() as logged:
+        (found,), _ = (preferences.opted_out(home=home, project_root=None) for _ in range(2))
+    assert (found.part, found.fault) == (part, "switch_neither_on_nor_off")
+    assert [(entry["key"], entry["cause"]) for entry in logged] == [(part, "switch_neither_on_nor_off")]
+
+
+@pytest.mark.parametrize("part", Part)
+def test_what_the_operator_has_off_no_file_turns_on_and_that_is_logged_once(home: Path, part: Part) -> None:
+    (home / PRINCIPAL_FILE).write_text(f"[memory]\n{part} = true\n")
+    off = Preferences(MemorySettings.model_validate({part.value: False}))
+    with capture_logs() as logged:
+        assert not any(off.opted_out(home=home, project_root=None) for _ in range(2))
+        assert not Preferences().opted_out(home=home, project_root=None)
+    assert [(entry["event"], entry["key"]) for entry in logged] == [("memory.untrusted_setting_ignored", part)]
 
 
 @pytest.mark.parametrize("value", ["false", '"false"', '"False "', "0", '"off"', '"no"', "0.0", '"maybe"', "[]", "2"])
@@ -122,7 +153,7 @@ def test_a_file_that_turns_unreadable_another_way_is_logged_again(home: Path) ->
 def test_no_more_files_are_remembered_than_asked(home: Path, project: Path) -> None:
     preferences = Preferences(remembered=1)
     for file in (home / PRINCIPAL_FILE, project / PROJECT_FILE):
-        file.write_text("[memory]\nrecall_enabled = false\n")
+        file.write_text("[memory]\ndream_min_hours = 0\n")
     with capture_logs() as logged:
         for _ in range(2):
             preferences.opted_out(home=home, project_root=project)

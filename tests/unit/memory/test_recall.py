@@ -14,7 +14,7 @@ from memory.errors import SideCallFailed
 from memory.rank import Ranking
 from memory.recall import SCHEMA, Recall, Recalled, Shown, has_content
 from memory.scan import NoteHeader, Scanner
-from memory.scope import Mode, Scope
+from memory.scope import Mode, OptOut, Part, Scope
 from memory.settings import MemorySettings
 
 NOW = datetime(2031, 5, 5, 12, tzinfo=UTC)
@@ -131,6 +131,18 @@ async def test_what_was_shown_is_not_offered_again_and_with_nothing_left_nobody_
     assert len(ask.asked) == 1
 
 
+async def test_what_has_changed_since_it_was_shown_is_offered_again_and_says_so(scope: Scope) -> None:
+    for name in ("a.md", "b.md"):
+        note(scope, name, "the old words", age=1)
+    first = await recall(scope, picks("a.md", "b.md"))
+    seen = Shown(names=frozenset({"a.md", "b.md"}), mtimes={item.name: item.mtime for item in first})
+    assert await recall(scope, picks("a.md", "b.md"), shown=seen) == ()
+    note(scope, "a.md", "the new words")
+    (again,) = await recall(scope, picks("a.md", "b.md"), shown=seen)
+    assert (again.name, "the new words" in again.block) == ("a.md", True)
+    assert ["It has changed since" in item.block for item in (*first, again)] == [False, False, True]
+
+
 @pytest.mark.parametrize(("units", "calls"), [(61_439, 1), (61_440, 0)])
 async def test_recall_falls_silent_when_the_sessions_budget_is_spent(scope: Scope, units: int, calls: int) -> None:
     note(scope, "a.md")
@@ -143,6 +155,7 @@ async def test_memory_or_recall_that_is_off_asks_nobody(scope: Scope) -> None:
     note(scope, "a.md")
     ask = picks("a.md")
     assert await recall(replace(scope, enabled=False), ask) == ()
+    assert await recall(scope.after([OptOut(part=Part.RECALL, file="settings.toml")]), ask) == ()
     assert await recall(scope, ask, settings=MemorySettings(recall_enabled=False)) == ()
     assert ask.asked == []
 

@@ -1,153 +1,20 @@
-import json
-from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import anyio
 import httpx
 import pytest
-from starlette.applications import Starlette
 
-from gateway.db.engine import connect
-from memory.doubles import LocalLeases, RecordingMeter
-from memory.notes import Notes, content_hash
-from memory.scope import Mode, Scope
-from memory.settings import MemorySettings
-from memory.team.client import TeamSync
+from memory.notes import content_hash
 from memory.team.copy import Copy
 from memory.team.errors import SyncFailed
 from memory.team.local import judge
-from memory.team.server import Grant, TokenTable, routes
-from memory.team.state import LocalSyncStates
-from memory.team.store import Limits, TeamStore, metadata
+from tests.unit.memory.team_members import Member, ann, answers, bob, sync, team_server
+
+__all__ = ["ann", "bob", "team_server"]
 
 SECRET = "ghp_" + "a1B2" * 9
-
-
-class Wire(httpx.AsyncBaseTransport):
-    """Passes requests on, keeps them, and puts scripted answers in the place of the server's."""
-
-    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
-        self.inner = inner
-        self.seen: list[httpx.Request] = []
-        self.scripted: list[Callable[[httpx.Request], httpx.Response | None]] = []
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        await request.aread()
-        self.seen.append(request)
-        for script in self.scripted:
-            answer = script(request)
-            if answer is not None:
-                return answer
-        return await self.inner.handle_async_request(request)
-
-    def methods(self) -> list[str]:
-        """Name each request by its method and whether only hashes were asked for."""
-        return [r.method + (" hashes" if "view=hashes" in str(r.url) else "") for r in self.seen]
-
-    def bodies(self) -> list[dict[str, Any]]:
-        """Return what was put."""
-        return [json.loads(r.content) for r in self.seen if r.method == "PUT"]
-
-
-def answers(method: str, status: int, *, times: int = 99, body: Any = None) -> Callable[..., httpx.Response | None]:
-    left = [times]
-
-    def script(request: httpx.Request) -> httpx.Response | None:
-        if request.method != method or not left[0]:
-            return None
-        left[0] -= 1
-        return httpx.Response(status, json=body)
-
-    return script
-
-
-class Member:
-    """One gateway with its own disk, over the same server."""
-
-    def __init__(self, name: str, root: Path, inner: httpx.AsyncBaseTransport) -> None:
-        memory = root / name / "memory"
-        self.team = memory / "team"
-        self.team.mkdir(parents=True)
-        self.scope = Scope(
-            principal=name,
-            project="tea",
-            memory_dir=memory,
-            team_dir=self.team,
-            mode=Mode.AUTO,
-            shared=True,
-            enabled=True,
-            timezone="UTC",
-            readable=(memory,),
-            writable=(memory,),
-            repo="a/b",
-        )
-        self.now = datetime(2026, 5, 1, tzinfo=UTC)
-        self.token = "good"
-        self.slept: list[float] = []
-        self.wire = Wire(inner)
-        self.states = LocalSyncStates()
-        self.meter = RecordingMeter()
-        self.sync = self.restarted()
-
-    def restarted(self, **settings: Any) -> TeamSync:
-        self.leases, chosen = LocalLeases(), MemorySettings(**settings)
-        return TeamSync(
-            base_url="http://team/",
-            token=self._token,
-            http=httpx.AsyncClient(transport=self.wire),
-            notes=Notes(leases=self.leases, settings=chosen),
-            states=self.states,
-            leases=self.leases,
-            settings=chosen,
-            clock=lambda: self.now,
-            sleep=self._sleep,
-            jitter=lambda: 1.0,
-            meter=self.meter,
-        )
-
-    async def _token(self) -> str:
-        return self.token
-
-    async def _sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-
-    def write(self, key: str, text: str) -> None:
-        (self.team / key).parent.mkdir(parents=True, exist_ok=True)
-        (self.team / key).write_text(text)
-
-    def files(self) -> dict[str, str]:
-        return {p.relative_to(self.team).as_posix(): p.read_text() for p in self.team.rglob("*") if p.is_file()}
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[httpx.AsyncBaseTransport]:
-    database = connect(f"sqlite+aiosqlite:///{tmp_path}/team.db")
-    async with database.engine.begin() as connection:
-        await connection.run_sync(metadata.create_all)
-    limits = Limits(entries=6)
-    store = TeamStore(database, clock=lambda: datetime(2026, 5, 1, tzinfo=UTC), limits=limits)
-    grants = TokenTable({"good": Grant(author="g", repos=frozenset({"a/b"}))})
-    yield httpx.ASGITransport(Starlette(routes=routes(store, grants, limits)))
-    await database.engine.dispose()
-
-
-@pytest.fixture
-def ann(tmp_path: Path, server: httpx.AsyncBaseTransport) -> Member:
-    return Member("ann", tmp_path, server)
-
-
-@pytest.fixture
-def bob(tmp_path: Path, server: httpx.AsyncBaseTransport) -> Member:
-    return Member("bob", tmp_path, server)
-
-
-async def sync(*members: Member) -> None:
-    for member in members:
-        report = await member.sync.sync(member.scope)
-        assert report.failure is None
 
 
 async def test_a_text_of_one_member_reaches_the_other_and_comes_back_changed(ann: Member, bob: Member) -> None:
@@ -494,7 +361,8 @@ async def test_a_failed_exchange_ends_in_one_word(ann: Member, failure: SyncFail
         raise failure
 
     await ann.sync._in_line(ann.scope, fail, direction="pull")
-    assert ann.meter.observed[-1][1] == {"direction": "pull", "outcome": outcome}
+    ends = [labels for what, labels, _ in ann.meter.observed if what == "team_sync_seconds"]
+    assert ends == [{"direction": "pull", "outcome": outcome}]
 
 
 async def test_the_pull_of_a_session_that_begins_is_bounded_and_fails_silently(ann: Member, bob: Member) -> None:

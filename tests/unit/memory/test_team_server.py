@@ -1,6 +1,5 @@
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -9,24 +8,15 @@ import pytest
 from sqlalchemy import text
 from starlette.applications import Starlette
 
-from gateway.db.engine import Database, connect
+from gateway.db.engine import Database
 from memory.notes import content_hash
 from memory.team.errors import PreconditionFailed
 from memory.team.server import Grant, TokenTable, routes
-from memory.team.store import Limits, TeamStore, metadata
+from memory.team.store import Limits, TeamStore
 from memory.team.wire import PATH
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 LIMITS = Limits(entry_bytes=2_000, body_bytes=1_000, entries=4)
-
-
-@pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    database = connect(f"sqlite+aiosqlite:///{tmp_path}/team.db")
-    async with database.engine.begin() as connection:
-        await connection.run_sync(metadata.create_all)
-    yield database
-    await database.engine.dispose()
 
 
 @pytest.fixture

@@ -1,0 +1,164 @@
+"""/dream: put memory in order now; see how that stands, what it changed, and take it back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from zoneinfo import ZoneInfo
+
+from adapters.base import Adapter, Address
+from gateway.commands.table import Asked, Handler, Reply
+from gateway.dreaming import Dreaming, changes
+from gateway.night_budget import NightBudget
+from gateway.notices import counted
+from gateway.settings import Settings
+from memory.dream import Gate, Standing
+from memory.scope import Scope
+from memory.stamp import NEVER
+from memory.undo import Undo, Undone
+from scheduler.clock import SchedulerClock
+from scheduler.errors import NotRunning
+
+_USAGE = (
+    "`/dream` puts memory in order now. `/dream status` says how it stands, `/dream stop` ends the one that runs, "
+    "`/dream diff` shows what the last one changed, `/dream undo` takes it back."
+)
+_NONE = "Nothing to undo: no dream has changed anything here since the last undo."
+_LONGEST_DIFF = 6000
+
+
+@dataclass(frozen=True, kw_only=True)
+class DreamCommand:
+    """The handler and what it works on, all of it within the asker's scope."""
+
+    settings: Settings
+    dreaming: Dreaming
+    undo: Undo
+    budget: NightBudget
+    scheduler: SchedulerClock
+    adapters: Mapping[str, Adapter]
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The handlers by name."""
+        return {"dream": self.dream}
+
+    async def dream(self, asked: Asked) -> Reply:
+        """Do what the first word says; nothing said: dream."""
+        match asked.arguments.lower():
+            case "":
+                return Reply(text=await self._begin(asked))
+            case "status":
+                tokens = spent(await self.budget.tonight(), self.budget.per_night) if self._is_owner(asked) else ""
+                standing = await self.dreaming.dream.standing(asked.scope)
+                return Reply(text="\n".join(filter(None, (described(asked.scope, standing), tokens))))
+            case "stop":
+                stopped = await self.dreaming.dream.stop(asked.scope)
+                return Reply(text="The dream is being ended." if stopped else "No dream runs here now.")
+            case "undo":
+                return Reply(text=await self._take_back(asked))
+            case "diff":
+                return Reply(text=fenced(await self.undo.diff(asked.scope)) or _NONE)
+            case _:
+                return Reply(text=_USAGE)
+
+    async def _begin(self, asked: Asked) -> str:
+        scope, address = asked.scope, asked.claim.inbound.address
+        obstacle = await self.dreaming.dream.obstacle(scope)
+        if obstacle is not Gate.OPEN:
+            return f"I can't dream here: {_WHY[obstacle]}."
+        if await self.dreaming.dream.underway(scope) is not None:
+            return "A dream is under way here already. `/dream status` says how far it is."
+        if not await self.budget(0):
+            return "I can't dream now: tonight's tokens for dreams are used up. They are counted anew at midnight."
+        working = partial(self._working, address)
+        try:
+            self.dreaming.begin(scope, address, scheduler=self.scheduler, working=working)
+        except NotRunning:
+            return "I can't dream now: the scheduler is not running. `reverie doctor` says why."
+        return "Dreaming… I say here what came of it. `/dream status` says how far it is, `/dream stop` ends it."
+
+    async def _take_back(self, asked: Asked) -> str:
+        if asked.scope.shared and not self._is_owner(asked):
+            return "In a shared chat only an owner of this bot may take a dream back."
+        return undone(asked.scope, await self.undo(asked.scope))
+
+    async def _working(self, address: Address, status: str) -> None:
+        adapter = self.adapters.get(address.platform)
+        if adapter is not None:
+            await adapter.working(address, status=status)
+
+    def _is_owner(self, asked: Asked) -> bool:
+        return asked.claim.inbound.account in self.settings.access.owners
+
+
+_WHY = {
+    Gate.OFF: "it is switched off",
+    Gate.LOG_MODE: "new memories go to a day log, and the night sorts them",
+    Gate.EMPTY: "there are no notes yet",
+}
+
+
+def described(scope: Scope, standing: Standing) -> str:
+    """Return how a scope stands with its dreams, as a list."""
+    last = "never" if standing.last == NEVER else _moment(scope, standing.last)
+    lines = [f"- Last dream: {last}", f"- Next: {_next(scope, standing)}"]
+    if standing.record is not None:
+        taken_back = ", taken back since" if standing.record.undone_at else ""
+        figures = changes(standing.record.files, standing.record.survival)
+        lines.append(f"- What the last change was: {figures}{taken_back}")
+    if (now := standing.underway) is not None:
+        lines.append(f"- Running: {now.phase}, turn {now.turn}, at least {now.files} files touched")
+    return "\n".join(lines)
+
+
+def _next(scope: Scope, standing: Standing) -> str:
+    match standing.gate:
+        case Gate.OPEN | Gate.THROTTLED:
+            return "due, with the scheduler's next look outside of quiet hours"
+        case Gate.TOO_SOON:
+            return f"not before {_moment(scope, standing.due_at)}"
+        case Gate.TOO_FEW_SITTINGS:
+            return f"{standing.sittings} of {standing.enough} conversations since the last one"
+        case _:
+            return f"none: {_WHY[standing.gate]}"
+
+
+def undone(scope: Scope, result: Undone) -> str:
+    """Return what became of an undo."""
+    if not result.found:
+        return _NONE
+    if result.busy:
+        return "Memory is being written just now. Please try it again in a minute; nothing is undone yet."
+    done = result.restored
+    lines = [f"The last dream is taken back: {counted(len(done.back) + len(done.merged), 'file')} as before."]
+    if done.merged:
+        lines.append(f"What was added since is kept in {counted(len(done.merged), 'file')}.")
+    if done.left:
+        names = ", ".join(f"`{path.relative_to(scope.memory_dir)}`" for path in done.left)
+        lines.append(f"Left as it is, because it was changed since: {names}.")
+    return " ".join(lines)
+
+
+def fenced(patch: str) -> str:
+    """Return a patch as a block of code, cut to what a chat can take; "" if there is none."""
+    if not patch:
+        return ""
+    shown = patch if len(patch) <= _LONGEST_DIFF else patch[:_LONGEST_DIFF].rpartition("\n")[0] + "\n"
+    more = "" if shown == patch else f"\n{len(patch.splitlines()) - len(shown.splitlines())} lines more are not shown."
+    fence = "`" * max(3, _longest_run(shown) + 1)
+    return f"{fence}diff\n{shown}{fence}{more}"
+
+
+def _longest_run(text: str) -> int:
+    runs = "".join(sign if sign == "`" else " " for sign in text).split()
+    return max(map(len, runs), default=0)
+
+
+def spent(used: int, most: int) -> str:
+    """Return what dreams have used tonight, of what they may."""
+    return f"- Tokens since midnight, all dreams of this gateway: {used:,} of {most:,}"
+
+
+def _moment(scope: Scope, moment: datetime) -> str:
+    return f"{moment.astimezone(ZoneInfo(scope.timezone)):%Y-%m-%d %H:%M}"

@@ -1,0 +1,166 @@
+"""Whether what a consolidation did may stand: how much it removed, where it wrote, with whom each fact ended up."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from memory import snapshot as snapshots
+from memory.attribution import Attribution, compared, kept_apart
+from memory.facts import facts, vanished
+from memory.index import INDEX
+from memory.journal import Survival
+from memory.paths import TEAM
+from memory.ports import Outcome, RunReport
+from memory.provenance import Ledger, Moved, NoLedger, Source, fact_hash, moves
+from memory.scope import Scope
+from memory.settings import MemorySettings
+from memory.snapshot import Saved
+
+
+class Ending(StrEnum):
+    """How a consolidation ended. Only after the first two does what it wrote stand."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+    """It went beyond what a run may do: too much removed, a write where it has none to do, a fact given to another."""
+    SPENT = "spent"
+    """There were no tokens left for it, or not enough."""
+    FAILED = "failed"
+    STOPPED = "stopped"
+    """Somebody wanted it to end."""
+    ABORTED = "aborted"
+    GATED = "gated"
+    """There was nothing to do, or it was not the time for it."""
+    BUSY = "busy"
+    """Another holder has the lease, or took it over."""
+
+    @property
+    def good(self) -> bool:
+        """Whether the run counts as done."""
+        return self in {Ending.CHANGED, Ending.UNCHANGED}
+
+
+class Sources(Ledger, Protocol):
+    """The host's record of who said what, as a consolidation needs it."""
+
+    async def sources(self, scope: Scope, hashes: Iterable[str]) -> Mapping[str, tuple[Source, ...]]:
+        """Return who said these facts, by hash, as far as that is known."""
+
+
+class NoSources(NoLedger):
+    """A ledger for a memory of which no record is kept."""
+
+    async def sources(self, scope: Scope, hashes: Iterable[str]) -> Mapping[str, tuple[Source, ...]]:
+        """Know of nobody."""
+        return {}
+
+
+_ENDED_BADLY = {
+    Outcome.ABORTED: (Ending.ABORTED, "it was stopped"),
+    Outcome.REFUSED: (Ending.FAILED, "the model refuses the run"),
+    Outcome.FAILED: (Ending.FAILED, "the model gave no usable answer"),
+    # Half of a merge is worse than none: the new note may repeat what is still in the old ones.
+    Outcome.TURN_CAP: (Ending.FAILED, "it did not come to its end within its turns"),
+    Outcome.SPENT: (Ending.SPENT, "it used up its tokens before its end"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """Compares a memory before and after a run. What it returns is worked out once, and blocks."""
+
+    scope: Scope
+    before: Mapping[Path, Saved]
+    after: Mapping[Path, Saved]
+    said_by: Mapping[str, Collection[str]]
+    """The names of those who said a fact, by its hash; only of a shared chat."""
+
+    @cached_property
+    def removed(self) -> tuple[str, ...]:
+        """The facts that are in none of the facts afterwards, or only in those of other people."""
+        return tuple(dict.fromkeys([*vanished(*map(self._facts, (self.before, self.after))), *self._attribution.lost]))
+
+    @cached_property
+    def survival(self) -> Survival:
+        """The figures."""
+        count = len(self._facts(self.before))
+        notes = [[path for path in files if self._is_note(path)] for files in (self.before, self.after)]
+        sizes = [sum(len(saved.text.encode()) for saved in files.values()) for files in (self.before, self.after)]
+        return Survival(
+            facts_before=count,
+            facts_after=len(self._facts(self.after)),
+            facts_kept=max(0, count - len(self.removed)),
+            notes_before=len(notes[0]),
+            notes_after=len(notes[1]),
+            bytes_before=sizes[0],
+            bytes_after=sizes[1],
+        )
+
+    def verdict(
+        self, written: Iterable[Path], report: RunReport | None, settings: MemorySettings
+    ) -> tuple[Ending, str]:
+        """Return how it ended, and why if not well; `report` is None if it was cut off for its time."""
+        if report is None:
+            return Ending.FAILED, f"it took more than {settings.dream_max_minutes:g} minutes"
+        if report.outcome is not Outcome.COMPLETED:
+            return _ENDED_BADLY[report.outcome]
+        stray = [path for path in written if not _may_write(self.scope, path)]
+        if stray:
+            return Ending.REFUSED, f"it wrote {len(stray)} files that are not its to write"
+        if self._attribution.moved:
+            count = len(self._attribution.moved)
+            return Ending.REFUSED, f"it would have given {count} {'fact' if count == 1 else 'facts'} to another person"
+        total, gone = len(self._facts(self.before)), len(self.removed)
+        if gone > max(1, settings.dream_max_removed * total):  # a contradicted fact may go from the smallest memory
+            return Ending.REFUSED, f"it would have removed {gone} of {total} facts"
+        return Ending.CHANGED, ""
+
+    def moves(self) -> list[Moved]:
+        """Return where facts went, so that who said them goes along; never to somebody else's words."""
+        found = moves_between(self.scope, self.before, self.after)
+        return kept_apart(found, self.said_by) if self.scope.shared else found
+
+    @cached_property
+    def _attribution(self) -> Attribution:
+        if not self.scope.shared:
+            return Attribution()
+        return compared(_texts(self.scope, self.before), _texts(self.scope, self.after), self.said_by)
+
+    def _facts(self, files: Mapping[Path, Saved]) -> list[str]:
+        return [fact for path in files if self._is_note(path) for fact in facts(files[path].text)]
+
+    def _is_note(self, path: Path) -> bool:
+        """Whether facts of it count: the index only points to them, and logs are not for a run to change."""
+        return path.name != INDEX and not snapshots.is_log(self.scope, path)
+
+
+async def speakers(scope: Scope, ledger: Sources, before: Mapping[Path, Saved]) -> Mapping[str, Collection[str]]:
+    """Return who said each fact of a shared chat's memory, by name; of a person's memory nothing is asked."""
+    if not scope.shared:
+        return {}
+    hashes = {fact_hash(fact) for each in _by_note(scope, before).values() for fact in each}
+    found = await ledger.sources(scope, hashes)
+    return {fact: frozenset(source.speaker for source in said if source.speaker) for fact, said in found.items()}
+
+
+def moves_between(scope: Scope, before: Mapping[Path, Saved], after: Mapping[Path, Saved]) -> list[Moved]:
+    """Return where facts went from one state of a memory to another."""
+    return moves(_by_note(scope, before), _by_note(scope, after))
+
+
+def _may_write(scope: Scope, path: Path) -> bool:
+    inside = path.is_relative_to(scope.memory_dir) and not path.is_relative_to(scope.memory_dir / TEAM)
+    return inside and not snapshots.is_log(scope, path)
+
+
+def _texts(scope: Scope, files: Mapping[Path, Saved]) -> dict[str, str]:
+    notes = (path for path in files if path.name != INDEX)
+    return {path.relative_to(scope.memory_dir).as_posix(): files[path].text for path in notes}
+
+
+def _by_note(scope: Scope, files: Mapping[Path, Saved]) -> dict[str, list[str]]:
+    return {note: facts(text) for note, text in _texts(scope, files).items()}

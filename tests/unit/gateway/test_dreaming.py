@@ -1,0 +1,106 @@
+"""Dreams that somebody asks for, in the chat and in the shell, and the tokens that there are for them."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.cli import cli
+from gateway.commands.dream import fenced
+from gateway.db.engine import Database
+from gateway.dreaming import summary
+from gateway.llm.client import Tokens
+from gateway.night_budget import NightBudget
+from gateway.settings import Settings
+from gateway.usage import Usage
+from memory.consolidation import Consolidated, Ending
+from memory.journal import Survival
+from tests.acceptance.whole import ANN, note, whole
+
+SURVIVAL = Survival(
+    facts_before=42, facts_after=40, facts_kept=41, notes_before=9, notes_after=7, bytes_before=9318, bytes_after=900
+)
+
+
+@pytest.fixture
+def budget(database: Database, settings_of: Callable[..., Settings], now: Any) -> NightBudget:
+    limits = {"REVERIE_MEMORY__DREAM_TOKENS_PER_RUN": "100", "REVERIE_MEMORY__DREAM_TOKENS_PER_NIGHT": "250"}
+    return NightBudget(database, settings_of(**limits), now)
+
+
+async def test_a_run_ends_with_its_own_tokens(budget: NightBudget) -> None:
+    assert [await budget(spent) for spent in (0, 99, 100, 101)] == [True, True, False, False]
+
+
+async def test_the_nights_tokens_are_those_of_all_dreams_of_everybody_since_midnight(
+    budget: NightBudget, database: Database, now: Any
+) -> None:
+    usage = Usage(database, now)
+    for principal, purpose in (("ann", "dream"), ("group", "distil"), ("ann", "chat"), ("bob", "extraction")):
+        tokens = Tokens(input=100, output=10, cache_read=10, cache_write=5)
+        await usage.record(principal=principal, purpose=purpose, model="m", tokens=tokens)
+    assert await budget.tonight() == 250
+    assert not await budget(0)
+    now.forward(24 * 3600)
+    assert await budget.tonight() == 0
+    assert await budget(0)
+
+
+@pytest.mark.parametrize(
+    ("done", "told"),
+    [
+        (
+            Consolidated(
+                ending=Ending.CHANGED, touched=(Path("a"), Path("b")), summary="Merged tea.", survival=SURVIVAL
+            ),
+            "Memory is in order: 2 files changed, 41 of 42 facts kept (98%), 9 → 7 notes, 9.1 KB → 900 bytes.\n\n"
+            "Merged tea.\n\n`/dream diff` shows what changed, `/dream undo` takes it back.",
+        ),
+        (Consolidated(ending=Ending.UNCHANGED, summary="x"), "Memory is in order: nothing needed changing."),
+        (Consolidated(ending=Ending.STOPPED, reason="it was stopped"), "The dream was ended: it was stopped. "),
+        (Consolidated(ending=Ending.REFUSED, reason="it lied"), "I did not keep this dream: it lied. The notes are as"),
+        (Consolidated(ending=Ending.BUSY, reason="another one"), "I did not dream: another one."),
+    ],
+)
+def test_whoever_asked_hears_what_came_of_it(done: Consolidated, told: str) -> None:
+    assert summary(done).startswith(told)
+
+
+def test_a_patch_stays_in_its_fence_and_within_a_message() -> None:
+    assert fenced("") == ""
+    assert fenced("+```\n") == "````diff\n+```\n````"
+    long = fenced("".join(f"+ line {n}\n" for n in range(2000)))
+    assert len(long) < 7000
+    assert long.endswith(" lines more are not shown.")
+
+
+def test_the_shell_says_how_dreams_stand_shows_the_last_one_and_takes_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def live() -> Path:
+        async with whole(tmp_path / "home") as running:
+            await running.tell(ANN, "Hello there")
+            memory = (await running.scope(ANN)).memory_dir
+            (memory / "nuts.md").write_text(note("Ann must not eat peanuts"))
+            await running.core.night.clock.run_now("dream")
+            await running.settled()
+            return memory / "MEMORY.md"
+
+    index = asyncio.run(live())
+    monkeypatch.setattr("gateway.log.configure", lambda **_: None)
+    environ = {"REVERIE_HOME": str(tmp_path / "home"), "REVERIE_MANAGED_DIR": str(tmp_path / "none")}
+
+    def shell(*words: str) -> Result:
+        return CliRunner().invoke(cli, ["dream", *words, "--principal", ANN.principal], env=environ)
+
+    assert "1 of 1 facts kept (100%)" in shell("status").stdout
+    assert "+- [note](nuts.md)" in shell("diff").stdout
+    assert "nuts.md" in index.read_text()
+    assert "taken back: 1 file as before" in shell("undo").stdout
+    assert not index.exists()
+    assert shell("diff").stdout == ""
+    assert "Nothing to undo" in shell("undo").stdout
+    assert "No dream runs" in shell("stop").stdout

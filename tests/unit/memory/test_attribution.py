@@ -1,0 +1,106 @@
+"""In a shared chat a rewrite gives no fact to another person, however it is worded; honest merges pass."""
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from memory.attribution import Attribution, compared, kept_apart
+from memory.provenance import Moved, Placed, fact_hash
+
+ANN = "- Prefers tea in the early morning (Ann, 2026-05-01)\n"
+BOB = "- Takes the late train home on Fridays (Bob, 2026-05-02)\n"
+NUTS = "- Ann is allergic to peanuts and cashews (Ann, 2026-05-01)\n"
+BEFORE = {"food.md": ANN + NUTS, "ways.md": BOB}
+
+
+def moved(after: Mapping[str, str], *, said_by: Mapping[str, Collection[str]] = {}, **before: str) -> Attribution:
+    return compared({f"{name}.md": text for name, text in before.items()} or BEFORE, after, said_by)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"food.md": ANN.replace("Ann", "Bob") + NUTS, "ways.md": BOB},
+        {"food.md": ANN + "- Bob is allergic to peanuts and cashews (Bob, 2026-05-01)\n", "ways.md": BOB},
+        {"food.md": ANN + "- Bob can't have peanuts or cashews: allergic (Bob, 2026-05-03)\n", "ways.md": BOB},
+        {"food.md": ANN + NUTS + "- Bob is allergic to peanuts and cashews\n", "ways.md": BOB},
+        {"food.md": ANN + NUTS, "ways.md": BOB[:-1].replace(" (", ", prefers tea in the early morning (") + "\n"}
+        | {"food.md": NUTS},
+        {"food.md": ANN.replace("Ann", "Bobby") + NUTS, "ways.md": BOB},
+        {"food.md": "- Robert: prefers tea in the early morning\n" + NUTS, "ways.md": BOB},
+        {"food.md": NUTS, "bob.md": "- Prefers tea in the early morning\n", "ways.md": BOB},
+        {"food.md": "# Bob\n- Prefers tea in the early morning\n# Ann\n" + NUTS, "ways.md": BOB},
+    ],
+    ids=["stamp", "subject", "reworded", "copied", "merged", "nickname", "label", "note", "heading"],
+)
+def test_a_fact_that_ends_up_with_somebody_else_is_found(after: dict[str, str]) -> None:
+    assert moved(after).moved
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        BEFORE,
+        {"all.md": ANN + NUTS + BOB},
+        {"food.md": "- Tea early in the morning, no peanuts, no cashews: allergic (Ann, 2026-05-01)\n", "ways.md": BOB},
+        {"both.md": "- Ann prefers tea in the early morning, Bob takes the late train home on Fridays\n" + NUTS},
+        {"ann.md": "- Prefers tea in the early morning\n- Is allergic to peanuts and cashews\n", "bob.md": BOB},
+        {"food.md": "# Ann\n- Prefers tea in the early morning\n" + NUTS, "ways.md": BOB},
+        {"food.md": ANN.replace("Prefers", "Ann prefers").replace("2026", "last said 2026") + NUTS, "ways.md": BOB},
+        {"food.md": "- Prefers tea in the early morning (Ann Smith, 2026-05-01)\n" + NUTS, "ways.md": BOB},
+        {"food.md": ANN + NUTS},
+        {"food.md": ANN + NUTS, "ways.md": BOB, "why.md": "- Why: nobody has to ask twice\n"},
+    ],
+    ids=["same", "moved", "merged", "together", "by-note", "by-heading", "named", "full-name", "removed", "unlike"],
+)
+def test_an_honest_rewrite_is_not_refused(after: dict[str, str]) -> None:
+    assert moved(after).moved == ()
+
+
+def test_a_fact_that_is_left_only_as_another_persons_own_is_lost_though_it_reads_alike() -> None:
+    both = "- Likes tea (Ann, 2026-05-01)\n- Likes tea (Bob, 2026-05-01)\n"
+    found = moved({"a.md": "- Likes tea (Bob, 2026-05-01)\n"}, a=both)
+    assert found == Attribution(lost=("Likes tea (Ann, 2026-05-01)",))
+
+
+def test_who_said_it_counts_also_where_the_fact_names_nobody() -> None:
+    said_by = {fact_hash("Hates loud music at work"): {"Ann"}, fact_hash("Likes long walks"): {"Bob"}}
+    before = "- Hates loud music at work\n- Likes long walks\n"
+    assert moved({"a.md": before}, said_by=said_by, a=before).moved == ()
+    wrong = "- Bob hates loud music at work\n- Likes long walks\n"
+    assert moved({"a.md": wrong}, said_by=said_by, a=before).moved
+
+
+def test_a_label_that_changes_over_the_same_words_is_found_though_nobody_of_that_name_is_known() -> None:
+    before = "- Ann: walks to work along the canal\n- Bob: goes by bus\n- Why: both live near\n"
+    assert moved({"a.md": before.replace("Ann:", "Bob:")}, a=before).moved
+    assert moved({"a.md": before.replace("Ann:", "Robert:")}, a=before).moved
+    assert moved({"b.md": before}, a=before).moved == ()
+
+
+def test_two_who_like_the_same_keep_it_each_and_what_only_one_said_stays_with_them() -> None:
+    before = "- Drinks coffee (Ann, 2026-05-01)\n- Drinks coffee black without sugar (Bob, 2026-05-01)\n"
+    swapped = "- Drinks coffee black without sugar (Ann, 2026-05-01)\n- Drinks coffee (Bob, 2026-05-01)\n"
+    assert moved({"a.md": before}, a=before).moved == ()
+    assert moved({"a.md": swapped}, a=before).moved
+
+
+def test_in_a_script_without_blanks_names_are_known_too() -> None:
+    before = "- 李雷喜欢早上喝绿茶 (李雷, 2026-05-01)\n- 韩梅坐晚班火车 (韩梅, 2026-05-01)\n"
+    assert moved({"a.md": before.replace("李雷", "韩梅")}, a=before).moved
+    assert moved({"b.md": before}, a=before).moved == ()
+
+
+def test_a_source_does_not_go_along_to_a_fact_that_names_another_speaker() -> None:
+    old, other = (Placed(note="a.md", fact=f"Likes tea ({name}, 2026-05-01)") for name in ("Ann", "Bob"))
+    said_by = {fact_hash(old.fact): {"Ann"}}
+    new = [Placed(note="b.md", fact=fact) for fact in (old.fact, other.fact, "Likes tea")]
+    moves = [Moved(old=old, new=each) for each in new]
+    assert kept_apart(moves, said_by) == [moves[0], moves[2]]
+
+
+def test_a_day_log_speaks_for_those_who_are_named_in_it() -> None:
+    log = {"logs/2026/05/2026-05-01.md": "- 10:00 Ann: I keep bees behind the house\n- 10:01 Bob: I keep nothing\n"}
+    right, wrong = (f"- Keeps bees behind the house ({name}, 2026-05-01)\n" for name in ("Ann", "Bob"))
+    assert compared(log, log | {"a.md": right}, {}).moved == ()
+    assert compared(log, log | {"a.md": wrong}, {}).moved
