@@ -4,7 +4,7 @@ A key that one side alone changed goes by that side. Where both did, the server'
 local one is kept beside it. Nothing is pushed before one pull has succeeded.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -15,13 +15,17 @@ import httpx
 import structlog
 
 from memory.errors import LeaseLost
+from memory.extract import writable
 from memory.notes import Notes
 from memory.ports import UNMETERED, Clock, Leases, Meter
 from memory.scope import Scope
 from memory.settings import MemorySettings
-from memory.team.copy import Copy, SyncReport
+from memory.team.copy import Copy
 from memory.team.errors import SyncFailed
+from memory.team.figures import tell_exchange, tell_start
+from memory.team.forgotten import Forgotten, nothing_forgotten
 from memory.team.remote import Fetched, Remote, Token
+from memory.team.report import SyncReport
 from memory.team.state import SyncStates
 from memory.team.wire import BODY_BYTES, batches
 
@@ -33,7 +37,13 @@ _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 32.0
 _JITTER = 0.25
 _PAUSE = timedelta(hours=24)
-_STATUS = {401: "denied", 403: "denied", 408: "unavailable", 409: "unavailable", 412: "conflict", 429: "unavailable"}
+
+Removed = Callable[[Scope, Collection[str]], Awaitable[None]]
+"""Told which notes, by their names in T, went or lost a fact in a scope: what was frozen of them is to end."""
+
+
+async def told_nobody(scope: Scope, notes: Collection[str]) -> None:
+    """Do nothing: for a host that freezes nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,8 +76,10 @@ class TeamSync:
         sleep: Callable[[float], Awaitable[None]],
         jitter: Callable[[], float],
         meter: Meter = UNMETERED,
+        forgotten: Forgotten = nothing_forgotten,
+        removed: Removed = told_nobody,
     ) -> None:
-        """Take the parts; `jitter` returns a number in [0, 1)."""
+        """Take the parts; `jitter` returns a number in [0, 1); `removed` is called when a lease is held no more."""
         self._remote = Remote(base_url, token=token, http=http, timeout=settings.team_timeout)
         self._notes = notes
         self._states = states
@@ -77,7 +89,10 @@ class TeamSync:
         self._sleep = sleep
         self._jitter = jitter
         self._meter = meter
+        self._forgotten = forgotten
+        self._removed = removed
         self._suppressed: dict[Path, _Suppression] = {}
+        self._begun: set[Path] = set()
 
     async def sync(self, scope: Scope) -> SyncReport:
         """Pull, then push. Raises `LeaseLost` if another process is at it; failures of the exchange are reported."""
@@ -95,35 +110,56 @@ class TeamSync:
         if limit.cancelled_caught:
             _log.warning("team_pull_late", project=scope.project)
 
-    async def push(self, scope: Scope) -> SyncReport:
-        """Only push, as after an edit; does nothing before the first pull."""
-        return await self._in_line(scope, self._push, direction="push")
+    async def push(self, scope: Scope, *, wait: float | None = None) -> SyncReport:
+        """Only push, as after an edit; does nothing before the first pull.
 
-    async def _in_line(self, scope: Scope, act: Callable[[Copy], Awaitable[None]], *, direction: str) -> SyncReport:
+        Raises `LeaseLost` if another exchange of this copy has not ended within `wait` seconds; None: the usual time.
+        """
+        return await self._in_line(scope, self._push, direction="push", wait=wait)
+
+    async def _in_line(
+        self, scope: Scope, act: Callable[[Copy], Awaitable[None]], *, direction: str, wait: float | None = None
+    ) -> SyncReport:
         if scope.team_dir is None or not scope.repo:
             raise ValueError("this scope has no team memory")
-        name, wait = f"team-sync:{scope.memory_dir}", self._settings.lease_wait
-        async with self._leases.hold(name, seconds=self._settings.lease_seconds, wait=wait):
-            state = await self._states.get(scope.principal, scope.project)
-            copy = Copy(scope, state, directory=scope.team_dir, notes=self._notes)
-            began = self._clock()
-            try:
-                await act(copy)
-            except SyncFailed as failure:
-                copy.report.failure = failure
-            finally:
-                with anyio.CancelScope(shield=True):  # what was done is remembered, even while stopping
-                    await self._states.put(scope.principal, scope.project, copy.state)
-        report = copy.report
+        report, began = SyncReport(), self._clock()
+        wait = self._settings.lease_wait if wait is None else wait
+        name, seconds = exchange_lease(scope), self._settings.lease_seconds
+        try:
+            async with self._leases.hold(name, seconds=seconds, wait=wait):
+                began = self._clock()
+                await self._exchange(scope, scope.team_dir, act, report)
+        finally:
+            if report.lost:
+                with anyio.CancelScope(shield=True):
+                    await self._removed(scope, report.lost)
         _log.info("team_synced", principal=scope.principal, project=scope.project, summary=report.summary())
-        self._meter_exchange(report, direction, seconds=(self._clock() - began).total_seconds())
+        tell_exchange(self._meter, report, direction, seconds=(self._clock() - began).total_seconds())
         return report
 
-    def _meter_exchange(self, report: SyncReport, direction: str, *, seconds: float) -> None:
-        outcome = _outcome(report.failure)
-        self._meter.observe("team_sync_seconds", seconds, direction=direction, outcome=outcome)
-        for what in ("written", "removed", "conflicts", "pushed", "deleted", "skipped"):
-            self._meter.count("team_sync_files", len(getattr(report, what)), what=what)
+    async def _exchange(
+        self, scope: Scope, directory: Path, act: Callable[[Copy], Awaitable[None]], report: SyncReport
+    ) -> None:
+        state = await self._states.get(scope.principal, scope.project)
+        erases = scope.team_dir in writable(scope, self._settings)
+        copy = Copy(
+            scope,
+            state,
+            directory=directory,
+            notes=self._notes,
+            now=self._clock(),
+            forgotten=self._forgotten,
+            erases=erases,
+            report=report,
+        )
+        try:
+            await act(copy)
+        except SyncFailed as failure:
+            report.failure = failure
+        finally:
+            if copy.state != state:
+                with anyio.CancelScope(shield=True):  # what was done is remembered, even while stopping
+                    await self._states.put(scope.principal, scope.project, copy.state)
 
     async def _sync(self, copy: Copy) -> None:
         await self._pull(copy)
@@ -131,10 +167,15 @@ class TeamSync:
 
     async def _pull(self, copy: Copy) -> None:
         await copy.look()
-        await copy.take(await self._fetched(copy))
+        try:
+            await copy.take(await self._fetched(copy))
+        finally:
+            if copy.scope.memory_dir not in self._begun:
+                self._begun.add(copy.scope.memory_dir)
+                tell_start(self._meter, copy)
 
     async def _fetched(self, copy: Copy) -> Fetched:
-        known = copy.state.checksum if copy.state.pulled else None
+        known = copy.tag
         for tried in range(1, _PULL_TRIES):
             try:
                 return await self._remote.fetch(copy.repo, known=known)
@@ -176,6 +217,7 @@ class TeamSync:
             except SyncFailed as failure:
                 if not failure.conflict or tried == _PUSH_TRIES:
                     raise
+            copy.report.retries += 1
             expected = await self._after_conflict(copy, [*texts, *deletions])
 
     async def _send(self, copy: Copy, texts: Mapping[str, str], deletions: list[str], expected: str | None) -> None:
@@ -188,6 +230,7 @@ class TeamSync:
             copy.sent(batch)
 
     async def _put(self, copy: Copy, body: Mapping[str, object], expected: str | None) -> str:
+        copy.report.batches += 1
         written = await self._remote.put(copy.repo, body, expected=expected)
         # Only a chain that began with the state we know whole ends in one; otherwise the next pull gets everything.
         known = copy.state.checksum if copy.state.checksum != expected else written.checksum
@@ -227,13 +270,6 @@ class TeamSync:
         return sha256((await self._remote.token()).encode()).digest()
 
 
-def _outcome(failure: SyncFailed | None) -> str:
-    """Return how an exchange ended, in one word."""
-    if failure is None:
-        return "ok"
-    if failure.maximum is not None:
-        return "too_many"
-    status = failure.status
-    if failure.malformed or status is None:
-        return "malformed" if failure.malformed else "no_answer"
-    return _STATUS.get(status, "unavailable" if status >= 500 else "refused")
+def exchange_lease(scope: Scope) -> str:
+    """Return the name of the lease under which a copy is brought in line, or done away with."""
+    return f"team-sync:{scope.memory_dir}"

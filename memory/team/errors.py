@@ -49,16 +49,23 @@ class TooLarge(TeamRefusal):
 class SyncFailed(MemoryFault):
     """An exchange with the server failed; `status` is the HTTP status, None if there was no answer.
 
-    `maximum` is set when the server said how many entries it takes, `malformed` when it does not speak the
-    contract.
+    `maximum` is set when the server said how many entries it takes, `received` when it said how many there would
+    have been, `malformed` when it does not speak the contract.
     """
 
     def __init__(
-        self, message: str, *, status: int | None = None, maximum: int | None = None, malformed: bool = False
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        maximum: int | None = None,
+        received: int | None = None,
+        malformed: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.maximum = maximum
+        self.received = received
         self.malformed = malformed
 
     @property

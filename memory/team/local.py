@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -23,6 +23,8 @@ class Skip:
 
     key: str
     reason: str
+    rules: tuple[str, ...] = ()
+    """The kinds of secrets because of which it stayed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,17 +34,45 @@ class LocalCopy:
     texts: Mapping[str, str]
     names: frozenset[str]
     skipped: tuple[Skip, ...]
+    stored: Mapping[str, str] = field(default_factory=dict)
+    """The hashes of those files that hold more than their text here tells."""
 
     def hash(self, key: str) -> str | None:
         """Return the hash of a text; None if there is none."""
         return content_hash(self.texts[key]) if key in self.texts else None
 
+    def on_disk(self, key: str) -> str:
+        """Return the hash of what a writer finds under the key; empty if that is no file."""
+        return self.stored.get(key) or self.hash(key) or ""
+
+    def to_compare(self) -> "LocalCopy":
+        """Return the copy without its conflict copies, which never travel."""
+        return replace(
+            self,
+            texts={key: text for key, text in self.texts.items() if not is_conflict_copy(key)},
+            names=frozenset(key for key in self.names if not is_conflict_copy(key)),
+            skipped=tuple(skip for skip in self.skipped if not is_conflict_copy(skip.key)),
+        )
+
+    def showing(self, left: Mapping[str, str | None]) -> "LocalCopy":
+        """Return the copy with these texts in place of its own, and as if those that are None were not there.
+
+        The files stay as they are.
+        """
+        texts = {**self.texts, **left}
+        return replace(
+            self,
+            texts={key: text for key, text in texts.items() if text is not None},
+            names=self.names - {key for key, text in left.items() if text is None},
+            stored={key: content_hash(self.texts[key]) for key in left},
+        )
+
 
 def read_copy(directory: Path) -> LocalCopy:
     """Read every note below the directory, following no link; blocking.
 
-    Hidden files (a write that is under way), conflict copies and what is no Markdown stay here and are not
-    looked at. What is too large or no UTF-8 text is skipped, but its name counts as present.
+    Hidden files (a write that is under way) and what is no Markdown stay here and are not looked at. What is too
+    large or no UTF-8 text is skipped, but its name counts as present.
     """
     texts: dict[str, str] = {}
     names: set[str] = set()
@@ -52,7 +82,7 @@ def read_copy(directory: Path) -> LocalCopy:
         folders[:] = [] if deep else sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             key = (Path(place) / name).relative_to(directory).as_posix()
-            if name.startswith(".") or not name.endswith(_SUFFIX) or is_conflict_copy(name):
+            if name.startswith(".") or not name.endswith(_SUFFIX):
                 continue
             names.add(key)
             try:
@@ -83,15 +113,18 @@ def conflict_copy(key: str, text: str) -> str:
     return f"{key.removesuffix(_SUFFIX)}.conflict-{digest}{_SUFFIX}"
 
 
-def why_not_sent(key: str, text: str) -> str:
-    """Return why a text may not be sent; empty if it may."""
+def why_not_sent(key: str, text: str) -> Skip | None:
+    """Return why a text may not be sent; None if it may."""
     try:
         if check_key(key) != key:
-            return "its name is no plain path"
+            return Skip(key=key, reason="its name is no plain path")
     except PathRefused as error:
-        return str(error)
-    kinds = ", ".join(f"{finding.rule} ({finding.label})" for finding in secret_scan.scan(text))
-    return f"it holds a secret: {kinds}" if kinds else ""
+        return Skip(key=key, reason=str(error))
+    found = secret_scan.scan(text)
+    if not found:
+        return None
+    kinds = ", ".join(f"{finding.rule} ({finding.label})" for finding in found)
+    return Skip(key=key, reason=f"it holds a secret: {kinds}", rules=tuple(finding.rule for finding in found))
 
 
 class Verdict(StrEnum):

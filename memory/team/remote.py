@@ -106,19 +106,26 @@ def _succeeded(response: httpx.Response) -> httpx.Response:
     if response.status_code == 200:
         return response
     status = response.status_code
-    raise SyncFailed(f"the team server answered {status}", status=status, maximum=_maximum(response))
+    maximum, received = _too_many(response)
+    raise SyncFailed(f"the team server answered {status}", status=status, maximum=maximum, received=received)
 
 
-def _maximum(response: httpx.Response) -> int | None:
-    """Read how many entries the server takes from a structured 413; a gateway's HTML page gives none."""
+def _too_many(response: httpx.Response) -> tuple[int | None, int | None]:
+    """Read how many entries the server takes and was given from a structured 413; a gateway's HTML page gives none."""
     if response.status_code != 413:
-        return None
+        return None, None
     try:
         details = response.json()["error"]["details"]
-        maximum = details["max_entries"] if details["error_code"] == TOO_MANY_ENTRIES else None
-    except (ValueError, KeyError, TypeError):
-        return None
-    return maximum if isinstance(maximum, int) and maximum > 0 else None
+        if details["error_code"] != TOO_MANY_ENTRIES:
+            return None, None
+        maximum, received = details["max_entries"], details.get("received_entries")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None, None
+    return _positive(maximum), _positive(received)
+
+
+def _positive(number: object) -> int | None:
+    return number if isinstance(number, int) and number > 0 else None
 
 
 def _parsed(model: type[M], response: httpx.Response) -> M:

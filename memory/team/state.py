@@ -18,10 +18,14 @@ class SyncState:
     checksum: str | None = None
     server: Mapping[str, str] = field(default_factory=dict)
     base: Mapping[str, str] = field(default_factory=dict)
+    gone: Mapping[str, str] = field(default_factory=dict)
+    """The deletions that both sides know of, each with its last text's hash: what is there again was written anew."""
     tombstones: bool = False
     """Whether the server has said that it keeps deletions."""
     maximum: int | None = None
     """How many entries the server takes, once it has said so."""
+    forgotten: str = ""
+    """Stands for all that was forgotten when the server's texts were last looked through for it."""
 
 
 class SyncStates(Protocol):
@@ -32,6 +36,9 @@ class SyncStates(Protocol):
 
     async def put(self, principal: str, project: str, state: SyncState) -> None:
         """Store the state of a copy before returning."""
+
+    async def drop(self, principal: str, project: str) -> None:
+        """Forget a copy that is no more, before returning."""
 
 
 class LocalSyncStates:
@@ -47,3 +54,7 @@ class LocalSyncStates:
     async def put(self, principal: str, project: str, state: SyncState) -> None:
         """Keep the state of a copy."""
         self._states[principal, project] = state
+
+    async def drop(self, principal: str, project: str) -> None:
+        """Forget a copy that is no more."""
+        self._states.pop((principal, project), None)

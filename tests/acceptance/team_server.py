@@ -9,12 +9,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from memory.notes import content_hash
 from memory.team.wire import PATH
 
 
 @dataclass(kw_only=True)
 class TeamServer:
-    """Speaks the contract as far as one pull and one push need it; `statuses` has one entry for each answer."""
+    """Speaks the bare contract: it merges what is put and keeps no deletions. `statuses` has one entry per answer."""
 
     entries: dict[str, str] = field(default_factory=dict)
     statuses: list[int] = field(default_factory=list)
@@ -28,13 +29,19 @@ class TeamServer:
         return Starlette(routes=[Route(PATH, self._answer, methods=["GET", "PUT"])])
 
     async def _answer(self, request: Request) -> Response:
-        answer = self._given(request)
+        answer = await self._given(request)
         self.statuses.append(answer.status_code)
         return answer
 
-    def _given(self, request: Request) -> Response:
+    async def _given(self, request: Request) -> Response:
         if request.method == "PUT":
+            if request.headers.get("if-match", f'"{self.tag}"').strip('"') != self.tag:
+                return Response(status_code=412)
+            self.entries.update((await request.json())["entries"])
             return JSONResponse({"checksum": self.tag})
+        if request.query_params.get("view") == "hashes":
+            hashes = {key: content_hash(text) for key, text in self.entries.items()}
+            return JSONResponse({"checksum": self.tag, "entryChecksums": hashes})
         if request.headers.get("if-none-match", "").strip('"') == self.tag:
             return Response(status_code=304)
         content = {"entries": self.entries}

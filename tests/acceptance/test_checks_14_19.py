@@ -9,6 +9,7 @@ import pytest
 
 from gateway.llm.standin.answers import Failure
 from gateway.llm.standin.server import ModelStandin
+from memory.authorship import unsigned
 from tests.acceptance.extraction_runs import NOTHING, Held, asked, figure, notices, results
 from tests.acceptance.stage import World
 from tests.acceptance.whole import ANN, Speaker, Whole, calls, extends, is_chat, is_fork, note, until, whole
@@ -240,7 +241,7 @@ async def test_check_19_two_own_files_and_one_of_the_team_give_one_notice(
         running.then_fork(calls(*[("write", {"file_path": name, "content": note(name)}) for name in names]), "Done.")
         await turns(running, who, 1)
         memory = (await running.scope(who)).memory_dir
-        assert all((memory / name).read_text() == note(name) for name in names)
+        assert all(unsigned((memory / name).read_text()) == note(name) for name in names)
         (notice,) = notices(running)
         assert notice.startswith("_Saved 2 memories · 1 team memory: ")
 

@@ -1,13 +1,13 @@
 """Memory end to end, beyond the numbered checks: what a crash leaves due, what stays off, log mode."""
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from gateway.llm.standin.request import Conversation
 from tests.acceptance.extraction_runs import asked, notices
-from tests.acceptance.whole import ANN, Clock, Whole, calls, extends, note, whole
+from tests.acceptance.whole import ANN, Whole, calls, extends, note, whole
 
 
 @pytest.fixture
@@ -75,28 +75,39 @@ async def test_without_memory_nothing_is_read_asked_written_or_synced(
     assert sorted(file.parent.rglob("*")) == listing
 
 
+# -- recall
+
+
+async def test_a_note_that_was_corrected_is_recalled_again_in_the_same_conversation_but_once(running: Whole) -> None:
+    file = await running.remember(ANN, "Ann keeps a zebra")
+    await running.tell(ANN, "Which animal do I keep?")
+    file.write_text(note("Ann keeps an okapi"))
+    for _ in range(2):
+        await running.tell(ANN, "Which animal is it that I keep?")
+    first, second, third = (str(request.body["messages"][-1]) for request in running.chats)
+    assert ("zebra" in first, "okapi" in second, "It has changed since" in second) == (True, True, True)
+    assert "okapi" not in third
+    assert extends(running.chats[2], running.chats[1])
+
+
 # -- log mode
 
 
-async def test_in_log_mode_each_day_has_its_file_and_the_prefix_survives_midnight(tmp_path: Path) -> None:
-    clock = Clock()
-    midnight = datetime.combine(clock().date(), datetime.max.time(), tzinfo=UTC)
-    clock.ahead = midnight - datetime.now(UTC)
-    clock.forward(seconds=-45)
-    async with whole(tmp_path / "home", '[memory]\nmemory_mode = "log"\n', clock=clock) as running:
+async def test_in_log_mode_what_was_said_this_morning_is_in_a_log_that_can_be_read(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", '[memory]\nmemory_mode = "log"\n') as running:
+        now, memory = running.core.clock(), (await running.scope(ANN)).memory_dir
         await running.tell(ANN, "I prefer answers in metric units.")
         await running.settled()
-        clock.forward(minutes=2)
-        await running.tell(ANN, "I live in Kiel.")
-        await running.settled()
-        memory = (await running.scope(ANN)).memory_dir
-        days = [memory / f"logs/{day:%Y/%m/%Y-%m-%d}.md" for day in (midnight, clock())]
-        assert ["metric" in day.read_text() for day in days] == [True, False]
-        assert ["Kiel" in day.read_text() for day in days] == [False, True]
-        first, second = running.chats
-        assert extends(second, first)
-        assert str(second.body["messages"][-1]).count("The date has changed") == 1
-        assert not (memory / "MEMORY.md").exists()
+        await running.tell(ANN, "/new")
+        log = str(memory / f"logs/{now:%Y/%m/%Y-%m-%d}.md")
+        running.then(calls(("read", {"file_path": log})), "That you prefer metric units.")
+        assert "metric" in await running.tell(ANN, "What did I tell you this morning?")
+        asked, told = (Conversation.of(request.body) for request in running.chats[-2:])
+        for part in (f"{memory}/logs/YYYY/MM/YYYY-MM-DD.md", f"{now:%Y-%m-%d}", "`read` that day's log first"):
+            assert part in asked.system
+        assert "metric" not in str(asked.body["messages"])
+        (result,) = told.body["messages"][-1]["content"]
+        assert ("metric" in str(result["content"]), result.get("is_error", False)) == (True, False)
 
 
 async def test_a_fork_in_log_mode_may_only_add_to_todays_log(tmp_path: Path) -> None:

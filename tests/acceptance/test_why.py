@@ -63,6 +63,21 @@ async def test_team_notes_are_marked(tmp_path: Path) -> None:
         assert "`team/canary.md` (saved today, team memory): unknown" in await running.tell(ANN_IN_G, "/why")
 
 
+async def test_an_agents_notes_are_named_as_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "home/agents/gardener.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("---\nname: gardener\ndescription: Knows plants\nmemory: user\n---\n\nSay what grows.\n")
+    async with whole(tmp_path / "home") as running:
+        folder = running.core.homes.home(ANN.principal) / "agent-memory/gardener"
+        folder.mkdir(parents=True)
+        (folder / "soil.md").write_text(note("The soil in bed 3 is sour"))
+        await running.tell(ANN, "@gardener what of the sour soil in bed 3?")
+        text = await running.tell(ANN, "/why")
+        assert "`@gardener/soil.md` (saved today): unknown who said it" in text
+        (folder / "soil.md").unlink()
+        assert "1 that is no longer there" in await running.tell(ANN, "/why")
+
+
 async def test_in_a_group_each_fact_keeps_its_own_speaker(running: Whole) -> None:
     await running.tell(ANN_IN_G, UNITS)
     await running.tell(BOB_IN_G, "I prefer the early train to the late one.")

@@ -1,0 +1,272 @@
+"""/team: what the project's team shares here, what waits to be shared, and whether it reaches the others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from gateway.commands.proposals import ProposalCommand
+from gateway.commands.table import Asked, Handler, Reply
+from gateway.previews import how_to_answer, preview, whole
+from gateway.provenance import Provenance
+from gateway.publishing import Answered, Publishing, answered_before
+from gateway.settings import ProjectSettings, Settings
+from gateway.staging import Staged, Staging
+from gateway.team_exchanges import Exchange, TeamExchanges
+from memory.authorship import bylines
+from memory.errors import MemoryFault
+from memory.facts import facts_of
+from memory.freshness import age_days, age_words
+from memory.notes import Notes
+from memory.paths import TEAM
+from memory.ports import Clock
+from memory.provenance import fact_hash
+from memory.scan import NoteHeader, Scans
+from memory.scope import Part, Scope
+from memory.team.local import is_conflict_copy
+from memory.team.report import SyncReport
+from scheduler.board import Board, how, local
+from scheduler.slots import key_of
+
+PER_PAGE = 15
+"""How many notes `/team who` shows at once."""
+_LISTED = 20
+_PER_ANSWER = 20
+_REST = timedelta(hours=24)
+_RUNS = 50
+_USAGE = (
+    "`/team` shows how team memory stands, `/team who` who wrote what in it, `/team sync` brings it in line with the "
+    "others now. What waits to be shared: `/team show 1` shows it, `/team yes 1` shares it, `/team no 1` drops it; "
+    "several numbers, or `all`, do as well."
+)
+_DIRECT = "In this chat team memory is written directly: nothing waits for a word here."
+_OFF = "Writing into team memory from private chats is switched off by now. It waits; say it in a chat of the project."
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeamCommand:
+    """The handler and what it works on, all of it within the asker's scope."""
+
+    settings: Settings
+    staging: Staging
+    publishing: Publishing
+    sync: TeamExchanges
+    board: Board
+    scanner: Scans
+    provenance: Provenance
+    notes: Notes
+    proposals: ProposalCommand
+    clock: Clock
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The handlers by name."""
+        return {"team": self.team}
+
+    async def team(self, asked: Asked) -> Reply:
+        """Show how team memory stands, or do what the first word says."""
+        if self.proposals.means(asked):
+            return await self.proposals.answer(asked)
+        scope = asked.scope
+        words = asked.arguments.replace("`", "").replace(",", " ").lower().split()
+        drops = words[:1] == ["no"] and not scope.shared  # whoever may see the team's notes no more may still do that
+        if (scope.team_dir is None or not scope.enabled) and not drops:
+            return Reply(text=await self._why_none(asked))
+        match words:
+            case []:
+                text = await self._status(scope)
+            case ["who"]:
+                text = await self._who(scope, 1)
+            case ["who", page] if page.isdecimal() and 0 < int(page) < 1_000_000:
+                text = await self._who(scope, int(page))
+            case ["sync"]:
+                text = _synced(await self.publishing.tell_server(scope))
+            case [("yes" | "no" | "show") as word, *numbers] if numbers:
+                text = _DIRECT if scope.shared else await self._answer(scope, word, numbers)
+            case _:
+                text = _USAGE
+        return Reply(text=text)
+
+    async def _why_none(self, asked: Asked) -> str:
+        scope, address = asked.scope, asked.claim.inbound.address
+        waits = 0 if scope.shared or not scope.project else len(await self.staging.pending(scope))
+        kept = f" What waits to be shared ({waits}) is kept till then." if waits else ""
+        if not scope.enabled:
+            return f"Memory is switched off here, and the team's with it.{kept}"
+        if not scope.project:
+            return (
+                "This chat belongs to no project, so it has no team memory. Whoever runs this bot can bind it in "
+                f'`reverie.toml`:\n\n```toml\n[projects.NAME]\nchats = ["{address.whole_chat}"]\n'
+                f'members = ["{asked.claim.inbound.account}"]\n```'
+            )
+        if scope.leaves_out(Part.TEAM):
+            return f"Somebody here has opted out of team memory: `/status` says in which file.{kept}"
+        if not self.settings.memory.team_memory_enabled:
+            return f"Team memory is switched off on this gateway (`team_memory_enabled`).{kept}"
+        return (
+            f"`{asked.claim.inbound.account}` is not among the `members` of the project `{scope.project}`, so its team "
+            f"memory is not to be seen here.{kept}"
+        )
+
+    # -- what waits
+
+    async def _answer(self, scope: Scope, word: str, words: Sequence[str]) -> str:
+        if words == ["all"]:
+            numbers = [each.number for each in await self.staging.pending(scope)]
+        elif all(each.isascii() and each.isdigit() and len(each) < 7 for each in words):
+            numbers = list(dict.fromkeys(map(int, words)))
+        else:
+            return _USAGE
+        if not numbers:
+            return "Nothing waits to be shared."
+        if word == "show":
+            return "\n\n".join([await self._shown(scope, number) for number in numbers[:_PER_ANSWER]])
+        if word == "no":
+            return _told([await self.publishing.discard(scope, number) for number in numbers])
+        if self.settings.memory.team_writes == "off":
+            return _OFF
+        return await self._share(scope, numbers)
+
+    async def _shown(self, scope: Scope, number: int) -> str:
+        staged = await self.staging.of(scope, number)
+        if staged is None or staged.state != "pending":
+            return f"**{number}.** {answered_before(number, staged).told}"
+        return f"{whole(staged)}\n\n{how_to_answer([number])}"
+
+    async def _share(self, scope: Scope, numbers: Sequence[int]) -> str:
+        done = [await self.publishing.share(scope, number) for number in numbers]
+        parts = [_told(done)]
+        parts += [preview(each.anew) for each in done if each.anew is not None]
+        again = [each.anew.number for each in done if each.anew is not None]
+        parts += [how_to_answer(again)] if again else []
+        shared = [each.shared for each in done if each.shared]
+        if shared:
+            parts.append(_reached(await self.publishing.tell_server(scope), shared))
+        return "\n\n".join(parts)
+
+    # -- how it stands
+
+    async def _status(self, scope: Scope) -> str:
+        project = self.settings.projects.get(scope.project, ProjectSettings())
+        found = [each.name.removeprefix(f"{TEAM}/") for each in await self.scanner.scan(scope) if each.team]
+        conflicts = sorted(filter(is_conflict_copy, found))
+        lines = [
+            f"**Team memory of `{scope.project}`**",
+            f"- Chats: {len(project.chats)}; members who may see it in private: {len(project.members)}",
+            f"- Notes: {len(found) - len(conflicts)}; `/team who` shows who wrote them",
+            *await self._exchange(scope),
+            *_conflicts(conflicts),
+            self._how_written(scope),
+        ]
+        waits = [] if scope.shared else await self.staging.pending(scope)
+        return "\n".join(lines) + (f"\n\n{_waiting(waits, scope.timezone)}" if waits else "")
+
+    def _how_written(self, scope: Scope) -> str:
+        how = {
+            "ask": "what is meant for the team waits for your word",
+            "direct": "what is meant for the team is shared at once",
+            "off": "team memory can only be read",
+        }
+        return "- Here: written directly" if scope.shared else f"- Here: {how[self.settings.memory.team_writes]}"
+
+    async def _exchange(self, scope: Scope) -> list[str]:
+        last = self.sync.last(scope)
+        if last is not None:
+            return _exchanged(last, scope, self.clock())
+        status = await self.board.of("team-sync", limit=_RUNS)
+        run = next((run for run in status.last if run.scope == key_of(scope)), None)
+        if run is None:
+            return ["- Last exchange: none yet; `/team sync` makes one now"]
+        return [f"- Last exchange: {local(run.started_at, scope.timezone)}, {how(run, now=self.clock())}"]
+
+    # -- who wrote what
+
+    async def _who(self, scope: Scope, page: int) -> str:
+        notes = [each for each in await self.scanner.scan(scope) if each.team and not is_conflict_copy(each.name)]
+        notes.sort(key=lambda each: each.name)
+        there = notes[(page - 1) * PER_PAGE : page * PER_PAGE]
+        if not there:
+            return "There is no note of the team here." if page == 1 else f"There is no page {page}."
+        lines = [await self._line(scope, each) for each in there]
+        more = f"\n\n`/team who {page + 1}` shows more." if len(notes) > page * PER_PAGE else ""
+        return "\n".join(lines) + more
+
+    async def _line(self, scope: Scope, header: NoteHeader) -> str:
+        try:
+            text = (await self.notes.read(scope, header.path)).text
+        except MemoryFault as error:
+            return f"- `{_code(header.name)}`: it can't be read: {error}"
+        authors = [
+            f"{_code(each.author)}" + (f" ({_code(each.source)})" if each.source else "") for each in bylines(text)
+        ]
+        if not authors:
+            said = await self.provenance.sources(scope, map(fact_hash, facts_of(text)))
+            known = dict.fromkeys(f"{each.speaker} ({each.account})" for sources in said.values() for each in sources)
+            authors = [_code(each) for each in known]
+        when = age_words(age_days(header.mtime, self.clock().timestamp()))
+        whose = "; ".join(f"`{each}`" for each in authors) or "unknown who wrote it"
+        return f"- `{_code(header.name)}` (changed {when}): {whose}"
+
+
+def _told(done: Sequence[Answered]) -> str:
+    return "\n".join(f"**{each.number}.** {each.told}" for each in done)
+
+
+def _waiting(waits: Sequence[Staged], timezone: str) -> str:
+    since = [local(datetime.fromtimestamp(each.at, UTC), timezone) for each in waits[:_LISTED]]
+    lines = [f"{each.number}. `{_code(each.name)}`, since {at}" for each, at in zip(waits, since, strict=False)]
+    more = [f"… and {len(waits) - _LISTED} more"] if len(waits) > _LISTED else []
+    answer = how_to_answer([each.number for each in waits])
+    return "\n".join(["**Waits for your word** (only you see it):", "", *lines, *more, "", answer])
+
+
+def _conflicts(names: Sequence[str]) -> list[str]:
+    if not names:
+        return ["- Conflicts: none"]
+    lines = [f"  - `{_code(name)}`, beside `{_code(_note_of(name))}`" for name in names[:_LISTED]]
+    more = [f"  - … and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
+    head = f"- Conflicts: {len(names)}. Two sides changed a note; the server's text has its name, yours is kept beside:"
+    return [head, *lines, *more]
+
+
+def _note_of(conflict: str) -> str:
+    return f"{conflict.rpartition('.conflict-')[0]}.md"
+
+
+def _exchanged(last: Exchange, scope: Scope, now: datetime) -> list[str]:
+    lines = [f"- Last exchange: {local(last.at, scope.timezone)}, {last.told}"]
+    lines += [f"  - `{_code(skip.key)}` stayed: {skip.reason}" for skip in last.skipped[:_LISTED]]
+    if last.rests is not None and last.since is not None and now - last.since < _REST:
+        again = local(last.since + _REST, scope.timezone)
+        lines.append(
+            f"- **Nothing is pushed for now**: {last.rests}. It is tried again once a note is deleted, the token "
+            f"changes or the gateway is restarted, at the latest at {again}"
+        )
+    return lines
+
+
+def _synced(report: SyncReport | None) -> str:
+    if report is None:
+        return "An exchange is under way or takes long; `/team` shows in a minute how it went."
+    if report.failure is not None:
+        return f"The server could not be reached as it should: {report.failure}. What is shared here stays, and waits."
+    stayed = "".join(f"\n- `{_code(skip.key)}` stayed: {skip.reason}" for skip in report.skipped[:_LISTED])
+    return f"In line with the server: {report.summary()}.{stayed}"
+
+
+def _reached(report: SyncReport | None, shared: Sequence[str]) -> str:
+    """Say whether the others have it."""
+    if report is None or report.failure is not None:
+        why = f" ({report.failure})" if report is not None else ""
+        return f"The server may not have it yet{why}; the next exchange brings it there."
+    stayed = [skip for skip in report.skipped if skip.key in shared]
+    if stayed:
+        return "\n".join(f"`{_code(skip.key)}` did not go to the server: {skip.reason}." for skip in stayed)
+    beside = "".join(
+        f"\nIt had been changed there too; your text is kept in `{_code(each)}`." for each in report.conflicts
+    )
+    return f"The server has it; the team's other chats get it with their next exchange.{beside}"
+
+
+def _code(text: str) -> str:
+    """Return a text that can stand in a code span."""
+    return text.replace("`", "'")

@@ -1,0 +1,208 @@
+"""Sharing with a team what a person has confirmed, and not before.
+
+The note goes first, then its line in the index, then who said it, and only then is the change over: whoever was
+stopped in between does the same again, and finds what is done already.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+
+import anyio
+import structlog
+
+from gateway.provenance import Provenance
+from gateway.staging import Staged, Staging
+from gateway.team_exchanges import TeamExchanges, exchanged
+from memory.authorship import bylines, signed, unsigned
+from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
+from memory.index import INDEX, merged, pointers, with_pointer
+from memory.merging import rebased
+from memory.notes import Note, NoteMissing, Notes
+from memory.paths import contained
+from memory.ports import Clock
+from memory.provenance import Spoken, Witness
+from memory.scope import Scope
+from memory.team.report import SyncReport
+from memory.team_notes import hash_of
+
+log = structlog.get_logger(__name__)
+
+SYNC_SECONDS = 10.0
+"""How long a confirmation waits for the server; the next exchange does what was not done."""
+_TRIES = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered:
+    """What came of one answer. `anew` is the change as it would be now, where the file has changed meanwhile."""
+
+    number: int
+    told: str
+    shared: str = ""
+    """The name of what is shared now."""
+    anew: Staged | None = None
+
+
+class Publishing:
+    """Carries out what a person says of their staged changes; whether they may is for the caller to look at."""
+
+    def __init__(
+        self, staging: Staging, notes: Notes, provenance: Provenance, sync: TeamExchanges, clock: Clock
+    ) -> None:
+        self._staging = staging
+        self._notes = notes
+        self._provenance = provenance
+        self._sync = sync
+        self._clock = clock
+
+    async def share(self, scope: Scope, number: int) -> Answered:
+        """Put a change into T, if the file is still what the person was shown; else ask them anew."""
+        staged = await self._staging.of(scope, number)
+        if staged is None or staged.state != "pending":
+            return answered_before(number, staged)
+        try:
+            overtaken = await self._overtaken(scope, staged)
+        except LeaseLost:
+            return Answered(number=number, told="Somebody else is writing there just now: say it again in a minute.")
+        except (PathRefused, WriteRefused) as error:
+            return Answered(number=number, told=f"It can't be shared: {error}. It still waits; `/team no` drops it.")
+        if overtaken is not None:
+            return overtaken
+        await self._say_whose(scope, staged)
+        when = f"{self._clock():%Y-%m-%d %H:%M} UTC"
+        await self._staging.close(scope, number, "published", f"it was shared on {when}")
+        log.info("team_change_published", principal=scope.principal, project=scope.project)
+        return Answered(number=number, told="Shared." if staged.text is not None else "Deleted.", shared=staged.name)
+
+    async def discard(self, scope: Scope, number: int) -> Answered:
+        """Drop a change; nothing of it is kept."""
+        when = f"{self._clock():%Y-%m-%d %H:%M} UTC"
+        if await self._staging.close(scope, number, "discarded", f"it was dropped on {when}"):
+            return Answered(number=number, told="Dropped: it is shared with nobody.")
+        return answered_before(number, await self._staging.of(scope, number))
+
+    async def tell_server(self, scope: Scope) -> SyncReport | None:
+        """Bring the copy in line with the server; None if that did not come to its end in time."""
+        with anyio.move_on_after(SYNC_SECONDS):
+            return await exchanged(self._sync, scope)
+        return None
+
+    async def _overtaken(self, scope: Scope, staged: Staged) -> Answered | None:
+        """Write it; if the file is not what the person was shown, return what they are to look at instead."""
+        try:
+            await self._write(scope, staged)
+        except Conflict:
+            return await self._anew(scope, staged)
+        return None
+
+    async def _write(self, scope: Scope, staged: Staged) -> None:
+        place = _place(scope, staged.name)
+        if staged.is_index:
+            await self._point(scope, place, lambda now: _merged(now, staged, place.parent))
+            return
+        if staged.text is None:
+            await self._deleted(scope, place, staged)
+            return
+        try:
+            await self._notes.write(scope, place, staged.text, expected=staged.replaces)
+        except Conflict as conflict:
+            if conflict.actual != hash_of(staged.text):  # else it was written by an earlier try
+                raise
+        if staged.pointer:
+            await self._with_pointer(scope, place, staged)
+
+    async def _with_pointer(self, scope: Scope, place: Path, staged: Staged) -> None:
+        """Give a note that was just written its line; if the line is refused, the note goes back as well."""
+        target = next(target for _, target in pointers(staged.pointer))
+        folders = (place.parents[depth] for depth in range(len(PurePosixPath(staged.name).parts)))
+        index = next((folder for folder in folders if folder / target == place), place.parent) / INDEX
+        try:
+            await self._point(scope, index, lambda now: with_pointer(now, staged.pointer, target))
+        except (PathRefused, WriteRefused):
+            written = hash_of(staged.text)
+            if staged.base is None:
+                await self._notes.delete(scope, place, expected=written)
+            else:
+                await self._notes.write(scope, place, staged.base, expected=written)
+            raise
+
+    async def _deleted(self, scope: Scope, place: Path, staged: Staged) -> None:
+        try:
+            await self._notes.delete(scope, place, expected=staged.replaces)
+        except NoteMissing:  # gone with its line already
+            return
+
+    async def _point(self, scope: Scope, index: Path, change: Callable[[str], str]) -> None:
+        for tried in range(1, _TRIES + 1):
+            present = await _read(self._notes, scope, index)
+            try:
+                text = change(present.text if present else "")
+                await self._notes.write(scope, index, text, expected=present.hash if present else "")
+                return
+            except Conflict:  # it came or went between the two
+                if tried == _TRIES:
+                    raise LeaseLost("the index is being changed all the time") from None
+
+    async def _say_whose(self, scope: Scope, staged: Staged) -> None:
+        """Record who said what is new in the note: the person who has shared it."""
+        if staged.message_id is None:
+            return
+        witness = Witness()
+        await witness(scope, _place(scope, staged.name), before=staged.base or "", after=staged.text or "")
+        spoken = Spoken(
+            message_id=staged.message_id,
+            account=staged.account,
+            speaker=staged.speaker,
+            text=staged.text or "",
+            at=datetime.fromtimestamp(staged.at, UTC),
+        )
+        await self._provenance.record(scope, witness, [spoken])
+
+    async def _anew(self, scope: Scope, staged: Staged) -> Answered:
+        """Lose nothing: put the change on what the file holds now, and have the person look at that."""
+        present = await _read(self._notes, scope, _place(scope, staged.name))
+        base = present.text if present else None
+        text = staged.text
+        if text is not None and base is not None:
+            theirs = [each for each in bylines(text) if each.account == staged.account]
+            ours = unsigned(text)
+            text = signed(rebased(unsigned(staged.base or ""), ours, unsigned(base)) or ours, before=base, by=theirs)
+        if text == base:
+            await self._staging.close(scope, staged.number, "published", "the file holds it already")
+            return Answered(number=staged.number, told="The file holds that already.")
+        newer = await self._staging.renew(scope, staged.number, text=text, base=base, pointer=staged.pointer)
+        if newer is None:
+            return answered_before(staged.number, await self._staging.of(scope, staged.number))
+        told = f"Somebody has changed the file since. It waits as number {newer.number} now, as it would be after that:"
+        return Answered(number=staged.number, told=told, anew=newer)
+
+
+def answered_before(number: int, staged: Staged | None) -> Answered:
+    """Say what became of a change that waits no more."""
+    if staged is None:
+        return Answered(number=number, told="There is nothing with this number; `/team` lists what waits.")
+    return Answered(number=number, told=f"That is settled: {staged.outcome}.")
+
+
+def _place(scope: Scope, name: str) -> Path:
+    """Return where a file of T lies; no link may stand in the way."""
+    if scope.team_dir is None:
+        raise PathRefused("this chat has no team memory")
+    place = scope.team_dir / name
+    if contained(str(place), base=scope.team_dir, roots=(scope.team_dir,)) != place:
+        raise PathRefused("a link stands in the way")
+    return place
+
+
+async def _read(notes: Notes, scope: Scope, path: Path) -> Note | None:
+    try:
+        return await notes.read(scope, path)
+    except NoteMissing:
+        return None
+
+
+def _merged(now: str, staged: Staged, folder: Path) -> str:
+    seen = [line for line, _ in pointers(staged.base or "")]
+    return merged(now, staged.text or "", seen=seen, exists=lambda file: (folder / file).is_file())

@@ -1,0 +1,277 @@
+"""Check 19, last sentence: from a private chat nothing reaches a team before its person has said yes."""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from adapters.serving import serving
+from gateway.db.models import StagedRow
+from gateway.llm.standin.answers import Failure
+from tests.acceptance.answers import answer
+from tests.acceptance.extraction_runs import results
+from tests.acceptance.team_server import TeamServer
+from tests.acceptance.whole import ANN, BOB, Clock, Speaker, Whole, calls, note, until, whole
+
+CANARY = "zebrafish"
+GROUP = Speaker(user="43", chat="-100", name="Bob")
+INDEX = "- [Fish](fish.md) — what swims in the pond\n"
+WRITE = calls(
+    ("write", {"file_path": "team/fish.md", "content": note(f"the {CANARY} eats at noon")}),
+    ("write", {"file_path": "team/MEMORY.md", "content": INDEX}),
+)
+FISH = "---\nname: Fish\ndescription: its habits\ntype: project\n---\n\nIt lives in the pond.\n\n\n\nIt is shy.\n"
+SECRET = "ghp_" + "a1B2" * 9
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[tuple[TeamServer, str]]:
+    server = TeamServer()
+    async with serving(server.app) as url:
+        yield server, url
+
+
+def garden(url: str, more: str = "") -> str:
+    return f"""
+[projects.garden]
+chats = ["telegram:-100", "telegram:42", "telegram:43"]
+members = ["telegram:42", "telegram:43"]
+[memory]
+team_server_url = "{url}"
+team_token = "a-token-of-the-operator"
+team_debounce = 0.02
+{more}"""
+
+
+async def team_of(running: Whole, who: Speaker) -> Path:
+    team = (await running.scope(who)).team_dir
+    assert team is not None
+    return team
+
+
+def questions(running: Whole) -> list[str]:
+    return [call.part["text"] for call in running.adapter.calls if "To share with the team" in call.part["text"]]
+
+
+async def shared_by_ann(running: Whole) -> None:
+    """Have Ann ask for something to be shared, up to the question."""
+    running.then(WRITE, "It waits for your word.")
+    await running.tell(ANN, "Share this with the team: what I said of the fish")
+    await running.settled()
+
+
+def seen_by_others(running: Whole, team: TeamServer) -> list[str]:
+    """Return where Ann's words are that are not hers alone."""
+    others = [
+        str(call.address) for call in running.adapter.calls if CANARY in str(call.part) and call.address.chat != "42"
+    ]
+    requests = [
+        request.path
+        for request in running.model.requests
+        if CANARY.encode() in request.raw and b"what I said of the fish" not in request.raw
+    ]
+    return others + requests + [key for key, text in team.entries.items() if CANARY in text]
+
+
+async def test_check_19_the_team_file_appears_in_t_and_on_the_server_only_after_the_confirmation(
+    tmp_path: Path, server: tuple[TeamServer, str]
+) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        await shared_by_ann(running)
+        (asked,) = questions(running)
+        assert f"+the {CANARY} eats at noon" in asked
+        assert "+author:" in asked
+        await running.core.night.clock.run_now("team-sync")
+        place = await team_of(running, ANN)
+        assert (list(place.iterdir()), team.entries) == ([], {})
+        assert "The server has it" in await running.tell(ANN, "/team yes 1")
+        assert team.entries["fish.md"] == (place / "fish.md").read_text()
+        assert (place / "MEMORY.md").read_text() == team.entries["MEMORY.md"] == INDEX
+        assert "telegram:42" in team.entries["fish.md"].split("---")[1]
+
+
+async def test_check_19_what_an_extraction_would_share_waits_as_well(
+    tmp_path: Path, server: tuple[TeamServer, str]
+) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        running.then_fork(WRITE, "Done.")
+        await running.tell(ANN, f"Please tell the team that the {CANARY} eats at noon.")
+        await running.settled()
+        assert len(questions(running)) == 1
+        assert (list((await team_of(running, ANN)).iterdir()), team.entries) == ([], {})
+        await running.tell(ANN, "/team yes all")
+        assert CANARY in team.entries["fish.md"]
+
+
+async def test_nobody_else_sees_anything_of_it_before_the_yes(tmp_path: Path, server: tuple[TeamServer, str]) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        await shared_by_ann(running)
+        for who in (GROUP, BOB, replace(ANN, chat=GROUP.chat)):
+            await running.tell(who, "What does the fish eat, and when?")
+            for words in ("/team", "/team show 1", "/team yes 1", "/team no 1", "/team who", "/memory"):
+                await running.tell(who, words)
+        await running.settled()
+        await running.core.night.clock.run_now("team-sync")
+        assert seen_by_others(running, team) == []
+        assert "number 1" in await running.tell(ANN, "/team"), "nobody else could answer it"
+
+
+async def test_a_no_leaves_nothing_and_a_repeated_answer_says_what_happened(
+    tmp_path: Path, server: tuple[TeamServer, str]
+) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        await shared_by_ann(running)
+        assert "Dropped" in await running.tell(ANN, "/team no 1")
+        assert "it was dropped" in await running.tell(ANN, "/team yes 1")
+        await shared_by_ann(running)
+        assert "Shared" in await running.tell(ANN, "/team yes 2")
+        assert "it was shared" in await running.tell(ANN, "/team yes 2")
+        assert "it was shared" in await running.tell(ANN, "/team no 2")
+        assert list(team.entries) == ["MEMORY.md", "fish.md"]
+
+
+async def test_a_restart_between_the_question_and_the_yes_loses_and_doubles_nothing(
+    tmp_path: Path, server: tuple[TeamServer, str]
+) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        await shared_by_ann(running)
+        assert len(questions(running)) == 1
+    clock = Clock()
+    clock.forward(days=7)
+    async with whole(tmp_path / "home", garden(url), clock=clock) as running:
+        await running.settled()
+        assert questions(running) == []
+        assert CANARY in await running.tell(ANN, "/team show 1")
+        await running.tell(ANN, "/team yes 1")
+        assert CANARY in team.entries["fish.md"]
+
+
+async def test_a_turn_that_has_to_be_run_again_asks_once(tmp_path: Path, server: tuple[TeamServer, str]) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        running.then(WRITE, Failure(status=529), "It waits for your word.")
+        await running.tell(ANN, "Share this with the team: what I said of the fish")
+
+        async def again() -> bool:
+            return len(running.chats) == 3
+
+        await until(again, "the turn was not run again")
+        await running.settled()
+        assert len(questions(running)) == 1
+        await running.tell(ANN, "/team yes all")
+        assert sorted(team.entries) == ["MEMORY.md", "fish.md"]
+
+
+async def test_what_somebody_changed_meanwhile_is_not_lost_and_asked_of_anew(
+    tmp_path: Path, server: tuple[TeamServer, str]
+) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        await running.tell(ANN, "/start")
+        place = await team_of(running, ANN)
+        (place / "fish.md").write_text(FISH)
+        running.then(
+            calls(("edit", {"file_path": "team/fish.md", "old_string": "It is shy.", "new_string": "It is bold."})),
+            "Ok.",
+        )
+        await running.tell(ANN, "Share that it is bold")
+        await running.settled()
+        (place / "fish.md").write_text(FISH.replace("the pond", "the new pond"))
+        told = await answer(running, ANN, "/team yes 1")
+        assert "number 2" in told
+        assert "-It is shy." in told
+        assert "-It lives" not in told
+        assert '+author: "Ann (telegram:42)"' in told
+        await running.tell(ANN, "/team yes 2")
+        assert "the new pond" in team.entries["fish.md"]
+        assert "It is bold." in team.entries["fish.md"]
+
+
+async def test_check_24_a_secret_is_refused_when_it_is_staged(tmp_path: Path, server: tuple[TeamServer, str]) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        running.then(calls(("write", {"file_path": "team/key.md", "content": note(SECRET)})), "I may not.")
+        await running.tell(ANN, "Share the key with the team")
+        await running.settled()
+        (result,) = results(running.chats[-1])
+        assert result["is_error"]
+        assert "GitHub" in str(result["content"])
+        assert (questions(running), team.entries) == ([], {})
+
+
+async def test_who_is_no_member_any_more_shares_nothing(tmp_path: Path, server: tuple[TeamServer, str]) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        await shared_by_ann(running)
+    left = garden(url).replace('members = ["telegram:42", "telegram:43"]', 'members = ["telegram:43"]')
+    async with whole(tmp_path / "home", left) as running:
+        for words in ("/team", "/team yes 1", "/team show 1"):
+            assert "not among the `members`" in await running.tell(ANN, words)
+        assert "Dropped" in await running.tell(ANN, "/team no 1")
+        assert team.entries == {}
+
+
+async def test_with_memory_left_aside_nothing_is_staged(tmp_path: Path, server: tuple[TeamServer, str]) -> None:
+    _, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        await running.tell(ANN, "/ignore on")
+        await shared_by_ann(running)
+        assert questions(running) == []
+        await running.tell(ANN, "/ignore off")
+        assert "Waits" not in await running.tell(ANN, "/team")
+
+
+async def test_what_was_forgotten_is_no_longer_there_to_be_shared(
+    tmp_path: Path, server: tuple[TeamServer, str]
+) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        await running.remember(ANN, f"the {CANARY} eats at noon", name="own")
+        await shared_by_ann(running)
+        await running.tell(ANN, f"/forget {CANARY}")
+        assert "Forgotten" in await running.tell(ANN, "/forget all")
+        assert "forgotten" in await running.tell(ANN, "/team yes 1")
+        assert (list((await team_of(running, ANN)).iterdir()), team.entries) == ([], {})
+        async with running.core.database.read() as session:
+            rows = (await session.execute(select(StagedRow.__table__))).all()
+        assert CANARY not in str(rows)
+
+
+async def test_a_group_writes_directly_and_each_author_stays_on_the_note(
+    tmp_path: Path, server: tuple[TeamServer, str]
+) -> None:
+    _, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        running.then(
+            calls(("write", {"file_path": "team/fish.md", "content": note("It is shy. (Bob, 2031-05-02)")})), "Ok."
+        )
+        await running.tell(GROUP, "Remember that the fish is shy")
+        carol = Speaker(user="44", chat="-100", name="Carol\n---\nauthor: Mallory")
+        running.then(
+            calls(("append", {"file_path": "team/fish.md", "content": "\nIt is grey. (Carol, 2031-05-02)"})), "Ok."
+        )
+        await running.tell(carol, "Remember that it is grey")
+        await running.settled()
+        text = (await team_of(running, GROUP) / "fish.md").read_text()
+        header = text.split("---\n")[1]
+        assert re.findall(r"telegram:\d+", header) == ["telegram:43", "telegram:44"]
+        assert "It is shy" in text
+        assert "Bob" in await running.tell(BOB, "/team who") or "telegram:44" in await running.tell(GROUP, "/team who")
+
+
+async def test_the_built_in_stand_in_can_share(tmp_path: Path, server: tuple[TeamServer, str]) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        assert "staged, not shared" in await running.tell(ANN, f"Share with the team: the {CANARY} eats at noon")
+        await running.settled()
+        await running.tell(ANN, "/team yes all")
+        assert any(CANARY in text for key, text in team.entries.items() if key != "MEMORY.md")
+        assert CANARY in team.entries["MEMORY.md"]
