@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from adapters.base import Account, Address, ChatKind, Inbound
 from gateway.db.engine import Database
 from gateway.db.models import AccountRow, ChatRow, PairingRow
+from gateway.db.rows import obtain
 from gateway.settings import Settings
 from memory.ports import Clock
 
@@ -118,7 +119,7 @@ class Access:
         """Let in whoever was given this code; None if it is unknown or too old. A code works once."""
         given = select(PairingRow).where(PairingRow.code_hash == _hash(code), PairingRow.expires_at > self._now())
         async with self._database.write() as session:
-            row = await session.scalar(given)
+            row = await session.scalar(given.with_for_update())
             if row is None:
                 return None
             who = Account(platform=row.platform, workspace=row.workspace, user=row.user)
@@ -129,23 +130,19 @@ class Access:
     async def allow_account(self, who: Account, *, allowed: bool) -> None:
         """Let an account talk in private, or no longer, from its next message on."""
         async with self._database.write() as session:
-            row = await session.get(AccountRow, (who.platform, who.workspace, who.user))
-            row = row or self._add_account(session, who, name="")
+            row = await obtain(session, self._new_account(who, name=""))
             row.allowed = allowed
 
     async def allow_chat(self, address: Address, *, allowed: bool) -> None:
         """Let the bot answer in a shared chat, or no longer, from the next message on."""
         async with self._database.write() as session:
-            row = await session.get(ChatRow, (address.platform, address.workspace, address.chat))
-            row = row or self._add_chat(session, address, kind=ChatKind.SHARED, principal=_of_chat(address), title="")
+            row = await obtain(session, self._new_group(address))
             row.allowed = allowed
 
     async def move(self, session: AsyncSession, old: Address, new: Address) -> str:
         """Let a shared chat be who it was under its old id, inside the caller's transaction; returns its principal."""
-        before = await session.get(ChatRow, (old.platform, old.workspace, old.chat))
-        before = before or self._add_chat(session, old, kind=ChatKind.SHARED, principal=_of_chat(old), title="")
-        row = await session.get(ChatRow, (new.platform, new.workspace, new.chat))
-        row = row or self._add_chat(session, new, kind=ChatKind.SHARED, principal=_of_chat(new), title=before.title)
+        before = await obtain(session, self._new_group(old))
+        row = await obtain(session, self._new_group(new, title=before.title))
         if row.principal != before.principal:  # else it was moved before, and may have been forbidden since
             row.principal, row.allowed = before.principal, row.allowed or before.allowed
         return row.principal
@@ -166,24 +163,20 @@ class Access:
         return frozenset(Account(platform=row.platform, workspace=row.workspace, user=row.user) for row in rows)
 
     async def _account(self, session: AsyncSession, inbound: Inbound) -> AccountRow:
-        who = inbound.account
-        row = await session.get(AccountRow, (who.platform, who.workspace, who.user))
-        if row is None:
-            return self._add_account(session, who, name=inbound.name)
+        row = await obtain(session, self._new_account(inbound.account, name=inbound.name))
         row.name = inbound.name
         return row
 
     async def _chat(self, session: AsyncSession, inbound: Inbound, account: AccountRow) -> ChatRow:
         address, private = inbound.address, inbound.kind is ChatKind.PRIVATE
         principal = account.principal if private else _of_chat(address)
-        row = await session.get(ChatRow, (address.platform, address.workspace, address.chat))
-        if row is None:
-            return self._add_chat(session, address, kind=inbound.kind, principal=principal, title=inbound.chat_title)
+        new = self._new_chat(address, kind=inbound.kind, principal=principal, title=inbound.chat_title)
+        row = await obtain(session, new)
         row.title = inbound.chat_title or row.title
         return row
 
-    def _add_account(self, session: AsyncSession, who: Account, *, name: str) -> AccountRow:
-        row = AccountRow(
+    def _new_account(self, who: Account, *, name: str) -> AccountRow:
+        return AccountRow(
             platform=who.platform,
             workspace=who.workspace,
             user=who.user,
@@ -192,13 +185,12 @@ class Access:
             allowed=False,
             created_at=self._now(),
         )
-        session.add(row)
-        return row
 
-    def _add_chat(
-        self, session: AsyncSession, address: Address, *, kind: ChatKind, principal: str, title: str
-    ) -> ChatRow:
-        row = ChatRow(
+    def _new_group(self, address: Address, *, title: str = "") -> ChatRow:
+        return self._new_chat(address, kind=ChatKind.SHARED, principal=_of_chat(address), title=title)
+
+    def _new_chat(self, address: Address, *, kind: ChatKind, principal: str, title: str) -> ChatRow:
+        return ChatRow(
             platform=address.platform,
             workspace=address.workspace,
             chat=address.chat,
@@ -208,8 +200,6 @@ class Access:
             allowed=False,
             created_at=self._now(),
         )
-        session.add(row)
-        return row
 
     async def _new_code(self, session: AsyncSession, who: Account) -> str:
         code = "".join(secrets.choice(_ALPHABET) for _ in range(_CODE_LENGTH))

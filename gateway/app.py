@@ -20,9 +20,14 @@ from gateway.access import Access
 from gateway.agent.fork import Runs
 from gateway.agent.subagents import Subagents
 from gateway.asgi import application
+from gateway.commands.dream import DreamCommand
 from gateway.commands.erasure import ErasureCommands
+from gateway.commands.jobs import JobsCommand
 from gateway.commands.memory import MemoryCommands
+from gateway.commands.mode import ModeCommand
+from gateway.commands.proposals import ProposalCommand
 from gateway.commands.table import Commands
+from gateway.commands.team import TeamCommand
 from gateway.commands.user import UserCommands
 from gateway.commands.why import WhyCommand
 from gateway.db.engine import Database, connect, migrate
@@ -40,19 +45,22 @@ from gateway.night import Night, open_night
 from gateway.notices import Notices
 from gateway.outbox import Outbox
 from gateway.provenance import Provenance
+from gateway.publishing import Publishing
 from gateway.scopes import Scopes
 from gateway.settings import Settings
+from gateway.staging import Staging
+from gateway.team_writes import TeamWrites
 from gateway.turn import Turns
 from gateway.usage import Usage
 from gateway.worker import Worker
 from memory.agent_snapshots import Snapshots
 from memory.instructions.layers import Instructions
-from memory.notes import Notes
 from memory.paths import Homes
 from memory.ports import Clock
 from memory.recall import Recall
 from memory.scan import Scanner
 from memory.settings import MemoryEnv, enabled
+from memory.team_notes import TeamNotes
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +89,8 @@ class Core:
     usage: Usage
     homes: Homes
     scopes: Scopes
-    notes: Notes
+    notes: TeamNotes
+    staging: Staging
     scanner: Scanner
     runs: Runs
     model: llm.Model
@@ -123,7 +132,12 @@ class Gateway:
             deliveries = group.create_task(core.outbox.deliver(self.adapters))
             settled = asyncio.Event()
             try:
-                async with self._serving_http(announce), core.night.clock, asyncio.TaskGroup() as doors:
+                async with (
+                    self._serving_http(announce),
+                    core.night.clock,
+                    core.night.watching(),
+                    asyncio.TaskGroup() as doors,
+                ):
                     for name, adapter in self.adapters.items():
                         doors.create_task(self._hold_open(name, adapter, settled, announce))
                     await stop.wait()
@@ -226,25 +240,29 @@ async def open_core(
         provenance = Provenance(database)
         outbox = Outbox(database, clock)
         leases = DatabaseLeases(database, clock)
-        notes = Notes(leases=leases, settings=settings.memory)
+        notes = TeamNotes(leases=leases, settings=settings.memory)
         usage = Usage(database, clock)
         scopes = Scopes(settings, homes, access, database)
         notices = Notices(outbox, history)
         metrics = Metrics(CollectorRegistry())
+        erasures = Erasures(database, clock)
         async with llm.connect(settings.model, base_url=model_url) as model:
             runs = Runs(model, settings.model, notes, usage, clock, meter=metrics)
             async with open_night(
                 settings,
                 database=database,
                 scopes=scopes,
+                homes=homes,
                 history=history,
                 provenance=provenance,
                 runs=runs,
                 notes=notes,
                 leases=leases,
                 notices=notices,
+                outbox=outbox,
                 clock=clock,
                 meter=metrics,
+                team_removed=erasures.team_notes_gone,
             ) as night:
                 yield Core(
                     settings=settings,
@@ -252,11 +270,12 @@ async def open_core(
                     access=access,
                     history=history,
                     provenance=provenance,
-                    erasures=Erasures(database, clock),
+                    erasures=erasures,
                     usage=usage,
                     homes=homes,
                     scopes=scopes,
                     notes=notes,
+                    staging=Staging(database, clock),
                     scanner=Scanner(limit=_ALL_NOTES),
                     runs=runs,
                     model=model,
@@ -277,6 +296,7 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
     settings, clock = core.settings, core.clock
     inbox = Inbox(core.database, core.outbox, clock, lease=_LEASE_SECONDS)
     identities: dict[str, Identity] = {}
+    team_writes = TeamWrites(core.notes, core.staging, core.database, core.outbox, settings.memory)
     instructions = Instructions(homes=core.homes, managed_dir=settings.managed_dir, settings=settings.instructions)
     turns = Turns(
         settings=settings,
@@ -285,6 +305,7 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
         outbox=core.outbox,
         history=core.history,
         provenance=core.provenance,
+        record_forgotten=core.erasures.record_facts,
         usage=core.usage,
         scopes=core.scopes,
         model=core.model,
@@ -294,8 +315,12 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
         instructions=instructions,
         subagents=_subagents(core),
         team=core.night.sync,
+        team_writes=team_writes,
         commands=commands(
-            core, instructions, lambda platform: identities[platform].note if platform in identities else ""
+            core,
+            instructions,
+            lambda platform: identities[platform].note if platform in identities else "",
+            adapters=adapters,
         ),
         adapters=adapters,
         clock=clock,
@@ -306,7 +331,6 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
     extractions = Extractions(
         history=core.history,
         provenance=core.provenance,
-        erasures=core.erasures,
         scopes=core.scopes,
         runs=core.runs,
         scanner=core.scanner,
@@ -315,6 +339,8 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
         notices=core.notices,
         clock=clock,
         concurrency=settings.workers,
+        owners=settings.access.owners,
+        team_writes=team_writes,
         meter=core.metrics,
     )
     gateway: Gateway
@@ -358,13 +384,21 @@ def _subagents(core: Core) -> Subagents:
         max_turns=memory.agent_max_turns,
         snapshots=Snapshots(core.notes, core.leases, memory) if memory.agent_snapshots else None,
         meter=core.metrics,
+        forgotten=core.erasures.since,
     )
 
 
-def commands(core: Core, instructions: Instructions, identity_note: Callable[[str], str]) -> Commands:
+def commands(
+    core: Core,
+    instructions: Instructions,
+    identity_note: Callable[[str], str],
+    *,
+    adapters: Mapping[str, Adapter],
+) -> Commands:
     """Return the commands with what they look at."""
     user = UserCommands(
         settings=core.settings,
+        scopes=core.scopes,
         history=core.history,
         usage=core.usage,
         scanner=core.scanner,
@@ -373,7 +407,7 @@ def commands(core: Core, instructions: Instructions, identity_note: Callable[[st
         instruction_files=instructions,
     )
     memory = MemoryCommands(notes=core.notes, scanner=core.scanner, clock=core.clock)
-    why = WhyCommand(provenance=core.provenance, scanner=core.scanner, clock=core.clock)
+    why = WhyCommand(provenance=core.provenance, scanner=core.scanner, clock=core.clock, home=core.settings.home)
     erasure = ErasureCommands(
         settings=core.settings,
         scopes=core.scopes,
@@ -383,4 +417,28 @@ def commands(core: Core, instructions: Instructions, identity_note: Callable[[st
         scanner=core.scanner,
         leases=core.leases,
     )
-    return Commands({**user.handlers, **memory.handlers, **why.handlers, **erasure.handlers})
+    jobs = JobsCommand(settings=core.settings, scheduler=core.night.clock, board=core.night.board, clock=core.clock)
+    night = core.night
+    dream = DreamCommand(
+        settings=core.settings,
+        dreaming=night.dreams,
+        undo=night.undo,
+        budget=night.budget,
+        scheduler=night.clock,
+        adapters=adapters,
+    )
+    mode = ModeCommand(settings=core.settings, scopes=core.scopes, close_log=night.close_log, clock=core.clock)
+    team = TeamCommand(
+        settings=core.settings,
+        staging=core.staging,
+        publishing=Publishing(core.staging, core.notes, core.provenance, night.sync, core.clock),
+        sync=night.sync,
+        board=night.board,
+        scanner=core.scanner,
+        provenance=core.provenance,
+        notes=core.notes,
+        proposals=ProposalCommand(settings=core.settings, proposals=night.proposals, decisions=night.decisions),
+        clock=core.clock,
+    )
+    about_memory = {**memory.handlers, **why.handlers, **erasure.handlers, **dream.handlers, **mode.handlers}
+    return Commands({**user.handlers, **about_memory, **jobs.handlers, **team.handlers})

@@ -76,7 +76,7 @@ def init() -> None:
     setup.interview()
 
 
-for group in (shell.access, shell.memory, shell.jobs, standins.standins):
+for group in (shell.access, shell.memory, shell.jobs, shell.dream, standins.standins):
     cli.add_command(group)
 
 

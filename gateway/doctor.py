@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from pydantic import SecretStr
 
-from gateway.checks import machine, services, store
+from gateway.checks import agents, machine, services, store
 from gateway.checks.finding import Finding, Limits, Status, fail, off, ok, refused
 from gateway.errors import StartRefused
 from gateway.log import redact
@@ -96,6 +96,7 @@ def _with_settings(settings: Settings, limits: Limits, now: Callable[[], datetim
         _if_set("model", model, limits, whole=whole, cure="Set ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL."),
         _bounded("clock", services.check_clock(settings, limits, now), limits),
         _safe("time zone", asyncio.to_thread(machine.check_zones, settings)),
+        _safe("agents", asyncio.to_thread(agents.check_agents, settings)),
         _bounded("http", machine.check_port(settings, limits), limits),
     ]
 

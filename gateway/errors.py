@@ -10,6 +10,7 @@ GatewayError
 │       └── TooLong        because it holds more than the model takes
 ├── Closing                the gateway is stopping and takes no more messages
 ├── ClaimLost              another worker holds the row now: nothing may be committed for it
+├── OutOfDate              what a session was to begin with was read too early: read it again
 └── JobFailed              a scheduled job did not end well; recorded with its run
 """
 
@@ -74,6 +75,10 @@ class TooLong(ModelRefused):
 
 class ClaimLost(GatewayError):
     """The lease on the row ran out and somebody else has it: what was done for it must not be committed."""
+
+
+class OutOfDate(GatewayError):
+    """What a session was to begin with must not be used any more: it is to be read again."""
 
 
 class JobFailed(GatewayError):

@@ -2,31 +2,36 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import structlog
 from anyio import to_thread
 from sqlalchemy.exc import DBAPIError
 
-from adapters.base import Address
+from adapters.base import Account, Address
 from adapters.waiting import happens
 from gateway.agent.prompt import shows_former_team
-from gateway.erasures import Erasures
 from gateway.history import Due, History, Session
 from gateway.notices import Notices
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
+from gateway.staging import Origin
+from gateway.team_writes import TeamWrites, of_speakers
+from gateway.tools.guard import author_guard
 from memory.errors import LeaseLost
 from memory.extract import Pending, Verdict, decide, extract
 from memory.facts import facts
-from memory.notes import Watch
+from memory.notes import Notes, Watch
 from memory.ports import UNMETERED, Clock, Fork, Leases, Meter
 from memory.prompt import read_text
-from memory.provenance import ExtractionWitness
+from memory.provenance import Erased, ExtractionWitness, Spoken
 from memory.scan import Scans
 from memory.scope import Scope
 from memory.settings import MemorySettings
+from memory.team_notes import TeamNotes
 
 log = structlog.get_logger(__name__)
 
@@ -42,8 +47,20 @@ _NOTE_BYTES = 1024 * 1024
 class Forks(Protocol):
     """What extraction asks of `gateway.agent.fork.Runs`."""
 
-    def fork_of(self, session: Session, scope: Scope, *, watch: Watch) -> Fork:
-        """Return the fork that extends this session's last request; `watch` sees what it changes."""
+    def fork_of(
+        self,
+        session: Session,
+        scope: Scope,
+        *,
+        watch: Watch,
+        guard: Watch | None,
+        notes: Notes | None,
+        drafts: TeamNotes | None,
+    ) -> Fork:
+        """Return the fork that extends this session's last request; `watch` sees what it changes and `guard` allows.
+
+        `notes` are what it writes with, and `drafts` what it stages with.
+        """
 
 
 class Extractions:
@@ -54,7 +71,6 @@ class Extractions:
         *,
         history: History,
         provenance: Provenance,
-        erasures: Erasures,
         scopes: Scopes,
         runs: Forks,
         scanner: Scans,
@@ -63,11 +79,12 @@ class Extractions:
         notices: Notices,
         clock: Clock,
         concurrency: int,
+        owners: Collection[Account] = (),
+        team_writes: TeamWrites | None = None,
         meter: Meter = UNMETERED,
     ) -> None:
         self._history = history
         self._provenance = provenance
-        self._erasures = erasures
         self._scopes = scopes
         self._runs = runs
         self._scanner = scanner
@@ -75,6 +92,8 @@ class Extractions:
         self._leases = leases
         self._notices = notices
         self._clock = clock
+        self._owners = owners
+        self._team_writes = team_writes
         self._meter = meter
         self._free = asyncio.Semaphore(concurrency)
         self._under_way: set[int] = set()
@@ -123,9 +142,6 @@ class Extractions:
             await self._history.failed_due(due, after=_backoff(due))
 
     async def _consider(self, due: Due, session: Session) -> None:
-        if await self._erasures.touch(session.id):  # it may hold what was forgotten: nothing goes out of it any more
-            await self._history.close_due(due, move_cursor=False)
-            return
         address = Address.parse(session.conversation)
         if await self._scopes.ignoring(address, session.principal):  # what is said there is never taken up, nor logged
             await self._history.close_due(due, move_cursor=True)
@@ -151,9 +167,10 @@ class Extractions:
             return
         try:
             async with self._leases.hold(f"extract:{scope.memory_dir}", seconds=_LEASE_SECONDS, wait=0.0):
+                erased = partial(self._provenance.erased_since, scope, self._clock())
                 still_due = await self._history.due_extraction(due.session_id)
                 if still_due == (due, session):  # another replica may have been here, or another turn ended
-                    await self._extract(scope, due, session, pending)
+                    await self._extract(scope, due, session, pending, erased)
         except LeaseLost:
             await self._history.postpone_due(due, after=_BUSY_SECONDS)
 
@@ -165,18 +182,29 @@ class Extractions:
         else:
             await self._history.close_due(due, move_cursor=False)
 
-    async def _extract(self, scope: Scope, due: Due, session: Session, pending: Pending) -> None:
+    async def _extract(self, scope: Scope, due: Due, session: Session, pending: Pending, erased: Erased) -> None:
         heard = await self._provenance.heard(session.id, principal=session.principal, upto=due.upto)
+        if heard:
+            pending = replace(pending, said_between=(heard[0].at, heard[-1].at))
         shown = await to_thread.run_sync(_shown, scope, session)
-        witness = ExtractionWitness(heard=heard, shown=shown)
-        fork = self._runs.fork_of(session, scope, watch=witness)
+        witnessed = partial(ExtractionWitness, heard=heard, shown=shown, erased=erased)
+        witness, drafted = witnessed(), witnessed()
+        speakers = {spoken.account for spoken in heard}
+        guard = author_guard(scope, self._provenance.sources, speakers=speakers, owners=self._owners)
+        run = f"extract:{due.session_id}:{due.upto}"
+        notes, drafts = self._team(scope, session, heard, run, drafted)
+        fork = self._runs.fork_of(session, scope, watch=witness, guard=guard, notes=notes, drafts=drafts)
         done = await extract(scope, pending, fork, self._scanner, self._settings, self._clock, meter=self._meter)
         coalesced = await self._history.turns_after(due)
         if coalesced:
             log.info("extraction_coalesced", turns=coalesced)
             self._meter.count("extraction_turns_coalesced", coalesced)
         await self._provenance.record(scope, witness, heard)
-        if done.cursor_moves:
+        if drafts is not None and self._team_writes is not None:
+            await self._team_writes.ask_now(scope, session.conversation, run=run, key=f"team:{run}")
+        if await erased():  # what the run was not allowed to note is looked at again, without what was forgotten
+            await self._history.postpone_due(due, after=_BUSY_SECONDS)
+        elif done.cursor_moves:
             await self._history.close_due(due, move_cursor=True)
         else:
             await self._history.failed_due(due, after=_backoff(due))
@@ -184,6 +212,22 @@ class Extractions:
             await self._notices.tell(
                 session.conversation, scope.principal, done.notice, key=f"saved:{due.session_id}:{due.upto}"
             )
+
+    def _team(
+        self, scope: Scope, session: Session, heard: Sequence[Spoken], run: str, watch: Watch
+    ) -> tuple[Notes | None, TeamNotes | None]:
+        """Return what a run writes and stages with."""
+        if self._team_writes is None or not heard or not heard[-1].account:
+            return None, None
+        last, authors = heard[-1], of_speakers(heard, scope)
+        origin = Origin(
+            run=run,
+            conversation=session.conversation,
+            account=Account.parse(last.account),
+            speaker=last.speaker,
+            message_id=last.message_id,
+        )
+        return self._team_writes.signed(authors), self._team_writes.drafts(scope, origin, authors, watch=watch)
 
 
 def _shown(scope: Scope, session: Session) -> list[str]:

@@ -1,9 +1,8 @@
 """Sessions and their transcripts, stored exactly as they stand in requests, so that a prefix stays the same bytes."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from adapters.base import Address
 from gateway.db.addresses import moved, within
 from gateway.db.engine import Database
-from gateway.db.models import DirectWriteRow, DueRow, ErasureRow, IgnoredRow, MessageRow, SessionRow, ShownRow
-from memory.ports import Clock, Said
+from gateway.db.marks import in_line, mark_of
+from gateway.db.models import DirectWriteRow, DueRow, IgnoredRow, MessageRow, SessionRow, ShownRow
+from gateway.db.redaction import blank
+from gateway.db.rows import some
+from gateway.db.sessions import end, fall_due
+from gateway.db.transcripts import Transcripts
+from gateway.errors import OutOfDate
+from memory.ports import Clock
 from memory.recall import Recalled, Shown
-from memory.scope import Scope
-
-_SITTING = timedelta(hours=1)  # memory specification, section 0: a sitting ends with an hour's silence
+from memory.scope import Mode, Scope
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +37,8 @@ class Session:
     shown: Shown
     told_date: str
     told_notes_at: float
+    mark: int = 0
+    """See `gateway.db.marks`: as it was when this was loaded."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,31 +78,46 @@ class Due:
     direct_writes: tuple[Path, ...]
 
 
-class History:
-    """Sessions, messages, what recall has shown, which extractions are due. Implements `memory.ports.History`."""
+class History(Transcripts):
+    """Sessions, messages, what recall has shown, which extractions are due."""
 
     def __init__(self, database: Database, clock: Clock, *, silence: float) -> None:
-        self._database = database
+        """Take the parts; a session that nobody speaks in for `silence` seconds is over."""
+        super().__init__(database)
         self._clock = clock
         self._silence = silence
 
     async def open_session(self, scope: Scope, conversation: str) -> Session | None:
-        """Return the conversation's open session; None if there is none, or it ended by silence or a new binding."""
+        """Return the conversation's open session; None if there is none, or it ended by silence or a new binding.
+
+        In log mode no silence ends it.
+        """
         async with self._database.read() as session:
             row = await session.scalar(_open_in(conversation))
             if row is None:
                 return None
-            silent = self._now() - row.last_at > self._silence
+            silent = scope.mode is not Mode.LOG and self._now() - row.last_at > self._silence
             if not silent and (row.principal, row.project) == (scope.principal, scope.project):
-                return await self._load(session, row)
+                lines = select(MessageRow.role, MessageRow.content).where(MessageRow.session_id == row.id)
+                stored = (await session.execute(lines.order_by(MessageRow.id))).all()
+                return await self._load(session, row, [{"role": role, "content": content} for role, content in stored])
         async with self._database.write() as session:
             await self.end_session(session, conversation)
         return None
 
+    async def mark(self, scope: Scope) -> int:
+        """Return the mark of a memory as it is now, to be taken before a session's prompt is read."""
+        async with self._database.read() as session:
+            return await mark_of(session, scope.principal, scope.project)
+
     async def start_session(
-        self, scope: Scope, conversation: str, *, system: list[dict[str, Any]], today: str
+        self, scope: Scope, conversation: str, *, system: list[dict[str, Any]], today: str, mark: int | None = None
     ) -> Session:
-        """Begin a session with the system prompt that stays frozen in it."""
+        """Begin a session with the system prompt that stays frozen in it.
+
+        Raises `OutOfDate` if that was read when something was forgotten (`mark` is no longer the memory's), or before
+        memory was left aside here: it may hold what must be in no later request.
+        """
         now = self._now()
         row = SessionRow(
             principal=scope.principal,
@@ -112,19 +132,25 @@ class History:
             extracted_to=0,
         )
         async with self._database.write() as session:
+            await in_line(session, scope.principal, scope.project)
+            ignored = await session.get(IgnoredRow, (conversation, scope.principal)) is not None
+            if scope.enabled and ignored:
+                raise OutOfDate("memory is left aside here since its index was read")
+            if mark is not None and mark != await mark_of(session, scope.principal, scope.project):
+                raise OutOfDate("something was forgotten since the index was read")
             session.add(row)
             await session.flush()
-            return await self._load(session, row)
+            return await self._load(session, row, [])
 
     async def end_session(self, session: AsyncSession, conversation: str) -> int | None:
         """End the conversation's session inside the caller's transaction and return its id; None if there is none.
 
         What is not extracted yet falls due.
         """
-        row = await session.scalar(_open_in(conversation))
+        row = await session.scalar(_open_in(conversation).with_for_update())
         if row is None:
             return None
-        await self._end(session, row)
+        await end(session, row)
         return row.id
 
     async def take_back(self, session: AsyncSession, conversation: str, former: int | None) -> None:
@@ -134,17 +160,30 @@ class History:
             newer.ended = True
             await session.flush()  # before the other is open again: there is only ever one
         row = await session.get(SessionRow, former) if former is not None else None
-        if row is not None:
+        if row is not None and row.system:  # else something was forgotten meanwhile, and it was cleared
             row.ended = False
 
-    async def end_silent(self) -> int:
-        """End every session that has been silent for too long, so that its last turns are extracted."""
-        silent = select(SessionRow).where(~SessionRow.ended, SessionRow.last_at < self._now() - self._silence)
-        async with self._database.write() as session:
-            rows = (await session.scalars(silent)).all()
-            for row in rows:
-                await self._end(session, row)
-        return len(rows)
+    async def end_silent(self, *, mode_of: Callable[[Address, str], Mode]) -> int:
+        """End every session that has been silent for too long, so that its last turns are extracted.
+
+        Not in log mode, which `mode_of` a conversation and its principal tells: there the close of the day sees to
+        what is not extracted.
+        """
+        silent = (~SessionRow.ended, SessionRow.last_at < self._now() - self._silence)
+        places = select(SessionRow.id, SessionRow.conversation, SessionRow.principal).where(*silent)
+        async with self._database.read() as session:
+            found = (await session.execute(places)).all()
+        ending = [id_ for id_, place, who in found if mode_of(Address.parse(place), who) is not Mode.LOG]
+        count = 0
+        for ids in some(ending):
+            # What another holds is being spoken in, or ended.
+            still = select(SessionRow).where(*silent, SessionRow.id.in_(ids)).with_for_update(skip_locked=True)
+            async with self._database.write() as session:
+                rows = (await session.scalars(still)).all()
+                for row in rows:
+                    await end(session, row)
+            count += len(rows)
+        return count
 
     async def move(self, session: AsyncSession, old: Address, new: Address) -> None:
         """Let a chat's sessions go on in its new place, inside the caller's transaction.
@@ -154,8 +193,9 @@ class History:
         here, there = within(SessionRow.conversation, old), moved(SessionRow.conversation, old, new)
         begun = select(SessionRow.conversation).where(~SessionRow.ended, within(SessionRow.conversation, new))
         taken = (await session.scalars(begun)).all()
-        for row in (await session.scalars(select(SessionRow).where(here, ~SessionRow.ended, there.in_(taken)))).all():
-            await self._end(session, row)
+        double = select(SessionRow).where(here, ~SessionRow.ended, there.in_(taken)).with_for_update()
+        for row in (await session.scalars(double)).all():
+            await end(session, row)
         await session.flush()
         await session.execute(update(SessionRow).where(here).values(conversation=there))
         # Where somebody has said that memory is to be left aside, it is left aside still.
@@ -165,7 +205,16 @@ class History:
             await session.delete(ignored)
 
     async def add_turn(self, session: AsyncSession, to: Session, turned: Turned) -> None:
-        """Store a turn inside the caller's transaction and mark its extraction due."""
+        """Store a turn inside the caller's transaction and mark its extraction due.
+
+        Of a turn whose session was ended because something was forgotten while it ran, nothing is kept but that it
+        was: it has seen that, and may tell it in any words. What else is due of its session stays due.
+        """
+        await in_line(session, to.principal, to.project)
+        row = await session.get_one(SessionRow, to.id, with_for_update=True)  # see `fall_due`
+        if row.ended and await mark_of(session, to.principal, to.project) != to.mark:
+            lines = [replace(line, content=blank(), said="") for line in turned.lines]
+            turned = replace(turned, lines=lines, recalled=(), rules=(), written=())
         rows = [
             MessageRow(
                 session_id=to.id,
@@ -182,15 +231,11 @@ class History:
         session.add_all(rows)
         await session.flush()
         first, last = rows[0].id, rows[-1].id
-        for note in turned.recalled:
-            await session.merge(ShownRow(session_id=to.id, name=note.name, message_id=first, units=note.units))
-        for name in turned.rules:
-            await session.merge(ShownRow(session_id=to.id, name=name, message_id=first, units=0))
+        await _show(session, to.id, turned, message_id=first)
         session.add_all(DirectWriteRow(session_id=to.id, message_id=last, path=str(path)) for path in turned.written)
-        row = await session.get_one(SessionRow, to.id)
         row.last_at, row.told_date, row.told_notes_at = self._now(), turned.told_date, turned.told_notes_at
         # A session that ended while this turn ran has no later turn that would take up what the throttle holds back.
-        await self._fall_due(session, session_id=to.id, principal=to.principal, upto=last, turns=1, forced=row.ended)
+        await fall_due(session, session_id=to.id, principal=to.principal, upto=last, turns=1, forced=row.ended)
 
     # -- extractions that are due
 
@@ -220,13 +265,9 @@ class History:
             row = await session.get(SessionRow, session_id)
             if due is None or row is None:
                 return None
-            window = (
-                MessageRow.session_id == session_id,
-                MessageRow.id > row.extracted_to,
-                MessageRow.id <= due.upto,
-                MessageRow.said != "",
-            )
-            count = await session.scalar(select(func.count()).select_from(MessageRow).where(*window))
+            stored = select(MessageRow).where(MessageRow.session_id == session_id, MessageRow.id <= due.upto)
+            lines = _left((await session.scalars(stored.order_by(MessageRow.id))).all())
+            said = (line for line in lines if line.said or line.content == blank())
             writes = select(DirectWriteRow.path).where(
                 DirectWriteRow.session_id == session_id,
                 DirectWriteRow.message_id > row.extracted_to,
@@ -239,17 +280,18 @@ class History:
                 turns=due.turns,
                 forced=due.forced,
                 attempts=due.attempts,
-                new_messages=count or 0,
+                new_messages=sum(line.id > row.extracted_to for line in said),
                 direct_writes=tuple(Path(path) for path in paths),
             )
-            return found, await self._load(session, row, upto=due.upto)
+            messages = [{"role": line.role, "content": line.content} for line in lines]
+            return found, await self._load(session, row, messages)
 
     async def close_due(self, due: Due, *, move_cursor: bool) -> None:
         """Take the extraction off; turns that came meanwhile stay due, and their run ignores the throttle."""
         async with self._database.write() as session:
-            if move_cursor:
-                moved = update(SessionRow).where(SessionRow.id == due.session_id)
-                await session.execute(moved.values(extracted_to=due.upto))
+            owner = await session.get(SessionRow, due.session_id, with_for_update=True)  # see `fall_due`
+            if owner is not None and move_cursor:
+                owner.extracted_to = due.upto
             row = await session.get(DueRow, due.session_id)
             if row is None:
                 return
@@ -277,94 +319,8 @@ class History:
         async with self._database.write() as session:
             await session.execute(kept.values(attempts=attempts, not_before=self._now() + after))
 
-    # -- memory.ports.History
-
-    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> int:
-        """Count stretches without an hour's silence, per conversation, that ended after `since`; at most `enough`.
-
-        Reads from the newest message backwards, no further than it has to.
-        """
-        times = (
-            select(SessionRow.conversation, MessageRow.at)
-            .join(SessionRow, MessageRow.session_id == SessionRow.id)
-            .where(SessionRow.principal == scope.principal, SessionRow.project == scope.project)
-            .where(MessageRow.principal == scope.principal)
-            .where(MessageRow.said != "", MessageRow.at > since.timestamp())
-            .order_by(MessageRow.at.desc())
-        )
-        count = 0
-        began: dict[str, float] = {}  # of the sitting that is being read, per conversation
-        async with self._database.read() as session, (await session.connection()).stream(times) as rows:
-            while count < enough and (row := await rows.fetchone()) is not None:
-                conversation, at = row
-                if conversation not in began or began[conversation] - at > _SITTING.total_seconds():
-                    count += 1
-                began[conversation] = at
-        return count
-
-    async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:
-        """Return what people and the bot said in [start, end) in this scope, oldest first, and was not forgotten."""
-        forgotten = select(ErasureRow.message_id).where(
-            ErasureRow.principal == scope.principal,
-            ErasureRow.project == scope.project,
-            ErasureRow.message_id.is_not(None),
-        )
-        said = (
-            select(MessageRow)
-            .join(SessionRow, MessageRow.session_id == SessionRow.id)
-            .where(SessionRow.principal == scope.principal, SessionRow.project == scope.project)
-            .where(MessageRow.principal == scope.principal)
-            .where(MessageRow.said != "", MessageRow.at >= start.timestamp(), MessageRow.at < end.timestamp())
-            .where(MessageRow.id.not_in(forgotten))
-            .order_by(MessageRow.id)
-        )
-        async with self._database.read() as session:
-            rows = (await session.scalars(said)).all()
-        return [
-            Said(
-                message_id=row.id,
-                session_id=row.session_id,
-                role=row.role,
-                speaker=row.speaker,
-                text=row.said,
-                at=datetime.fromtimestamp(row.at, UTC),
-            )
-            for row in rows
-        ]
-
-    async def extracted_between(self, scope: Scope, start: datetime, end: datetime) -> frozenset[int]:
-        """Return the ids of what was said in [start, end) in this scope and extraction has looked at."""
-        extracted = (
-            select(MessageRow.id)
-            .join(SessionRow, MessageRow.session_id == SessionRow.id)
-            .where(SessionRow.principal == scope.principal, SessionRow.project == scope.project)
-            .where(MessageRow.principal == scope.principal, MessageRow.id <= SessionRow.extracted_to)
-            .where(MessageRow.said != "", MessageRow.at >= start.timestamp(), MessageRow.at < end.timestamp())
-        )
-        async with self._database.read() as session:
-            return frozenset((await session.scalars(extracted)).all())
-
-    async def latest_conversation(self, scope: Scope) -> str | None:
-        """Return where this scope was last talked to, for notices."""
-        latest = (
-            select(SessionRow.conversation)
-            .where(SessionRow.principal == scope.principal, SessionRow.project == scope.project)
-            .order_by(SessionRow.last_at.desc())
-        )
-        async with self._database.read() as session:
-            return await session.scalar(latest.limit(1))
-
-    async def _load(self, session: AsyncSession, row: SessionRow, *, upto: int | None = None) -> Session:
-        lines = select(MessageRow.role, MessageRow.content).where(MessageRow.session_id == row.id)
-        if upto is not None:
-            lines = lines.where(MessageRow.id <= upto)
-        messages = [
-            {"role": role, "content": content}
-            for role, content in (await session.execute(lines.order_by(MessageRow.id))).all()
-        ]
-        shown = (
-            await session.execute(select(ShownRow.name, ShownRow.units).where(ShownRow.session_id == row.id))
-        ).all()
+    async def _load(self, session: AsyncSession, row: SessionRow, messages: list[dict[str, Any]]) -> Session:
+        shown = (await session.scalars(select(ShownRow).where(ShownRow.session_id == row.id))).all()
         return Session(
             id=row.id,
             principal=row.principal,
@@ -374,27 +330,39 @@ class History:
             messages=messages,
             told_date=row.told_date,
             told_notes_at=row.told_notes_at,
-            shown=Shown(names=frozenset(name for name, _ in shown), units=sum(units for _, units in shown)),
+            mark=await mark_of(session, row.principal, row.project),
+            shown=Shown(
+                names=frozenset(each.name for each in shown),
+                mtimes={each.name: each.mtime for each in shown if each.mtime is not None},
+                units=sum(each.units for each in shown),
+            ),
         )
-
-    async def _end(self, session: AsyncSession, row: SessionRow) -> None:
-        row.ended = True
-        last = await session.scalar(select(func.max(MessageRow.id)).where(MessageRow.session_id == row.id))
-        if last is not None and last > row.extracted_to:
-            await self._fall_due(session, session_id=row.id, principal=row.principal, upto=last, turns=0, forced=True)
-
-    async def _fall_due(
-        self, session: AsyncSession, *, session_id: int, principal: str, upto: int, turns: int, forced: bool
-    ) -> None:
-        row = await session.get(DueRow, session_id)
-        if row is None:
-            row = DueRow(session_id=session_id, principal=principal, turns=0, forced=False)
-            session.add(row)
-        row.upto, row.turns, row.forced = upto, row.turns + turns, row.forced or forced
-        row.attempts, row.not_before = 0, 0.0
 
     def _now(self) -> float:
         return self._clock().timestamp()
+
+
+async def _show(session: AsyncSession, session_id: int, turned: Turned, *, message_id: int) -> None:
+    """Note what a turn has put before the model."""
+    names = {*turned.rules, *(note.name for note in turned.recalled)}
+    if not names:
+        return
+    stored = select(ShownRow).where(ShownRow.session_id == session_id, ShownRow.name.in_(names))
+    rows = {row.name: row for row in (await session.scalars(stored)).all()}
+    for name in names - rows.keys():
+        rows[name] = ShownRow(session_id=session_id, name=name, units=0)
+        session.add(rows[name])
+    for name in names:
+        rows[name].message_id = message_id
+    for note in turned.recalled:
+        rows[note.name].units += note.units
+        rows[note.name].mtime = note.mtime
+
+
+def _left(lines: Sequence[MessageRow]) -> list[MessageRow]:
+    """Return a transcript without the turns of which nothing is left, so that its last messages are those that tell."""
+    kept = {line.inbox_id for line in lines if line.content != blank()}
+    return [line for line in lines if line.inbox_id in kept]
 
 
 def _open_in(conversation: str) -> Select[SessionRow]:

@@ -11,19 +11,35 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.exposition import choose_encoder
 
 from memory.ports import Counted, Observed, Outcome
+from memory.secret_scan import RULES
+from memory.team.remote import Answer
 
 OTHER = "other"
 """Stands for every value of a label that is not in its set."""
 
 _PREFIX = "reverie"
 _OUTCOMES = (*(outcome.value for outcome in Outcome), "error")
-_PURPOSES = ("extraction", "dream", "distil", "recall", "agent")
+_PURPOSES = ("extraction", "dream", "distil", "tidy", "recall", "agent")
 _RUNS = ("chat", *_PURPOSES)
 _TOOLS = ("read", "write", "edit", "append", "delete", "glob", "grep", "Agent")
 _MEMORIES = ("personal", "team", "agent")
 _SKIPS = ("not_main_agent", "disabled", "nothing_new", "throttled", "direct_write")
-_DREAMS = ("changed", "unchanged", "refused", "failed", "aborted", "gated", "busy")
+_DREAMS = ("changed", "unchanged", "refused", "spent", "failed", "stopped", "aborted", "gated", "busy")
 _SYNCED = ("written", "removed", "conflicts", "pushed", "deleted", "skipped")
+
+_JOBS = (
+    "close_day",
+    "distil",
+    "dream",
+    "team_sync",
+    "tidy_team",
+    "end_sessions",
+    "leave_teams",
+    "recover_dreams",
+    "forget_logs",
+    "forget_runs",
+)
+_RAN = ("done", "failed", "missed", "lost")
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800)
 _NUMBERS = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 1000, 10_000)
@@ -64,6 +80,13 @@ COUNTED: Mapping[Counted, Figure] = {
     "extracted_files": Figure(tells="Files that extraction wrote or deleted"),
     "extracted_memories": Figure(tells="Notes that extraction saved", labels={"memory": ("personal", "team")}),
     "dreams": Figure(tells="Dreams that were asked for, by how they ended", labels={"outcome": _DREAMS}),
+    "dream_facts": Figure(
+        tells="Facts that dreams had before them, and what became of them", labels={"fate": ("kept", "removed")}
+    ),
+    "dream_bytes": Figure(
+        tells="Size of the memories that dreams have changed, before and after", labels={"when": ("before", "after")}
+    ),
+    "dreams_undone": Figure(tells="Dreams that were taken back by hand"),
     "run_tokens": Figure(
         tells="Tokens of what the model does for memory",
         labels={"purpose": _PURPOSES, "kind": ("input", "output", "cache_read", "cache_write")},
@@ -71,8 +94,18 @@ COUNTED: Mapping[Counted, Figure] = {
     "instruction_files_loaded": Figure(
         tells="Instruction files put into a session's prompt", labels={"layer": ("managed", "user", "project", "local")}
     ),
+    "job_runs": Figure(tells="Slots of scheduled jobs, by what became of them", labels={"job": _JOBS, "outcome": _RAN}),
     "team_sync_files": Figure(tells="Files of team memory, by what an exchange did", labels={"what": _SYNCED}),
     "team_pushes_suppressed": Figure(tells="Pushes that rested because they would only fail again"),
+    "team_sync_starts": Figure(
+        tells="First pulls of a copy of team memory since the process began",
+        labels={"pulled": ("yes", "no"), "server": ("content", "empty", "unknown")},
+    ),
+    "team_pulls": Figure(tells="Pulls that came to their end", labels={"found": [answer.value for answer in Answer]}),
+    "team_entries_capped": Figure(tells="Notes that were not pushed because the server takes no more"),
+    "team_secrets_skipped": Figure(
+        tells="Secrets because of which a note was not pushed, by their rule", labels={"rule": RULES}
+    ),
 }
 OBSERVED: Mapping[Observed, Figure] = {
     "memory_files": Figure(tells="Files of a memory at a session's start", labels={"memory": _MEMORIES}),
@@ -88,6 +121,11 @@ OBSERVED: Mapping[Observed, Figure] = {
     "extraction_turns": Figure(tells="Turns that a run took"),
     "dream_hours": Figure(tells="Time since the consolidation before", buckets=_HOURS),
     "dream_seconds": Figure(tells="Duration of a dream", buckets=_SECONDS),
+    "dream_survival_ratio": Figure(
+        tells="Share of the facts that a dream left, whether or not it was kept",
+        labels={"outcome": _DREAMS},
+        buckets=_RATIOS,
+    ),
     "run_seconds": Figure(
         tells="Duration of what the model does for memory",
         labels={"purpose": _PURPOSES, "outcome": _OUTCOMES},
@@ -98,6 +136,7 @@ OBSERVED: Mapping[Observed, Figure] = {
         labels={"purpose": _PURPOSES},
         buckets=_RATIOS,
     ),
+    "job_seconds": Figure(tells="Duration of a scheduled job's run", labels={"job": _JOBS}, buckets=_SECONDS),
     "team_sync_seconds": Figure(
         tells="Duration of an exchange of team memory",
         labels={
@@ -106,6 +145,11 @@ OBSERVED: Mapping[Observed, Figure] = {
         },
         buckets=_SECONDS,
     ),
+    "team_sync_start_files": Figure(tells="Notes of a copy of team memory at its first pull"),
+    "team_push_batches": Figure(tells="Requests that a push took"),
+    "team_push_retries": Figure(tells="How often a push was sent again because somebody else had written"),
+    "team_entries_allowed": Figure(tells="How many entries a server takes, when it refused more"),
+    "team_entries_received": Figure(tells="How many entries there would have been, when a server refused them"),
 }
 
 

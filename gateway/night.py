@@ -6,37 +6,59 @@ import random
 import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
 
 import httpx
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from gateway.agent.fork import Runs
+from gateway.chores import chores
 from gateway.db.engine import Database
+from gateway.decisions import Decisions
+from gateway.dreaming import Dreaming, changes
 from gateway.errors import JobFailed
 from gateway.history import History
-from gateway.notices import Notices
+from gateway.night_budget import NightBudget
+from gateway.notices import Notices, counted
+from gateway.outbox import Outbox
+from gateway.proposals import Proposals
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
-from gateway.team_states import DatabaseSyncStates
+from gateway.team_copies import TeamCopies
+from gateway.team_exchanges import TeamExchanges
+from gateway.team_states import DatabaseForgotten, DatabaseSyncStates, FormerMembers
+from gateway.tidying import TeamTidying
+from memory.closing import close_day
 from memory.consolidation import Consolidated, Consolidation, Ending
-from memory.dailylog import Distil, close_day, day_bounds
+from memory.dailylog import day_bounds
+from memory.distil import Distil
 from memory.dream import Dream, Gate
+from memory.errors import MemoryFault
 from memory.notes import Notes
+from memory.paths import Homes
 from memory.ports import UNMETERED, Clock, Leases, Meter
 from memory.scope import Scope
-from memory.team.client import TeamSync
+from memory.settings import MemorySettings
+from memory.team.client import Removed, TeamSync, told_nobody
+from memory.team.leave import leave
 from memory.team.server import Grant, TokenTable, routes
 from memory.team.store import Limits, TeamStore
+from memory.team.tidy import Tidy
+from memory.team.watch import TeamWatch
+from memory.undo import Undo
+from scheduler.board import Board
 from scheduler.clock import SchedulerClock
-from scheduler.jobs import Chore, JobContext, MemoryWork, jobs
+from scheduler.days import Days
+from scheduler.jobs import Due, Firing, JobContext, MemoryWork, jobs
 from scheduler.runs import Runs as JobRuns
+from scheduler.slots import Every
 
-_SILENCE_MINUTES = 10
 _IN_PROCESS = "http://team.invalid"  # our own store is asked over the same contract, without a socket
 
 
@@ -46,7 +68,17 @@ class Night:
 
     clock: SchedulerClock
     runs: JobRuns
-    sync: TeamSync
+    board: Board
+    sync: TeamExchanges
+    dreams: Dreaming
+    undo: Undo
+    budget: NightBudget
+    proposals: Proposals
+    decisions: Decisions
+    close_log: Callable[[Scope], Awaitable[int]]
+    """Closes every open day of a scope in log mode, today up to now."""
+    watching: Callable[[], AbstractAsyncContextManager[None]]
+    """Pushes edits of team memory soon after they were made, as long as it is entered."""
     team_routes: Sequence[BaseRoute]
 
 
@@ -56,14 +88,17 @@ async def open_night(
     *,
     database: Database,
     scopes: Scopes,
+    homes: Homes,
     history: History,
     provenance: Provenance,
     runs: Runs,
     notes: Notes,
     leases: Leases,
     notices: Notices,
+    outbox: Outbox,
     clock: Clock,
     meter: Meter = UNMETERED,
+    team_removed: Removed = told_nobody,
 ) -> AsyncIterator[Night]:
     """Make the jobs and what they work with; nothing ticks before `Night.clock` is entered."""
     store = TeamStore(database, clock=clock, limits=Limits())
@@ -73,20 +108,25 @@ async def open_night(
     team_routes = routes(store, TokenTable(grants), Limits())
     # Another server's token is unknown to our own store.
     given = settings.memory.team_token if settings.memory.team_server_url else None
+    states, forgotten = DatabaseSyncStates(database), DatabaseForgotten(database)
     async with _http(settings, team_routes) as http:
-        sync = TeamSync(
+        sync = TeamExchanges(
             base_url=str(settings.memory.team_server_url or _IN_PROCESS),
             token=_constant(given.get_secret_value() if given else own_token),
             http=http,
             notes=notes,
-            states=DatabaseSyncStates(database),
+            states=states,
             leases=leases,
             settings=settings.memory,
             clock=clock,
             sleep=asyncio.sleep,
             jitter=random.random,
             meter=meter,
+            forgotten=forgotten,
+            removed=team_removed,
         )
+        former = FormerMembers(settings, homes, scopes.of, database)
+        budget = NightBudget(database, settings, clock)
         consolidation = Consolidation(
             runs.run,
             notes=notes,
@@ -95,25 +135,82 @@ async def open_night(
             settings=settings.memory,
             clock=clock,
             ledger=provenance,
+            budget=budget,
         )
+        left = partial(leave, notes=notes, states=states, leases=leases, settings=settings.memory)
+        dreaming = partial(Dream, consolidation, history=history, settings=settings.memory, clock=clock)
+        dreams = Dreaming(dreaming(meter=meter), notices)
+        proposals = Proposals(database, outbox, clock)
+        copies = TeamCopies(settings, scopes, sync, notes=notes, leases=leases, forgotten=forgotten)
+        tidying = TeamTidying(
+            settings,
+            copies,
+            Tidy(runs.run, notes=notes, leases=leases, settings=settings.memory, clock=clock, budget=budget),
+            proposals=proposals,
+            ledger=provenance,
+            conversations=history,
+            every=Every(period=timedelta(minutes=settings.scheduler.dream_minutes)),
+        )
+        job_runs = JobRuns(database, clock=clock, holder=f"{socket.gethostname()}:{os.getpid()}")
         work = _Work(
-            dream=Dream(consolidation, history=history, settings=settings.memory, clock=clock, meter=meter),
+            dreams=dreams,
+            asking=dreaming,  # one of its own for each question, as a dream remembers when it looked
             distil=Distil(consolidation, settings=settings.memory, clock=clock),
             sync=sync,
             sync_every=timedelta(minutes=settings.memory.team_pull_minutes),
+            tidying=tidying,
             history=history,
             provenance=provenance,
             notes=notes,
+            days=Days(settings.scheduler, scopes=scopes, runs=job_runs),
+            settings=settings.memory,
+            clock=clock,
         )
-        job_runs = JobRuns(database, clock=clock, holder=f"{socket.gethostname()}:{os.getpid()}")
-        silence = Chore(id="end-sessions", period=timedelta(minutes=_SILENCE_MINUTES), run=work.end_sessions)
-        table = jobs(settings.scheduler, scopes=scopes, runs=job_runs, work=work.table, chores=[silence])
-        yield Night(
-            clock=SchedulerClock(table, runs=job_runs, settings=settings.scheduler, clock=clock),
+        routine = chores(
+            settings.memory,
+            history=history,
+            scopes=scopes,
+            former=former,
+            leave=left,
+            dream=dreams.dream,
+            leases=leases,
+        )
+        watch = TeamWatch(sync.push, scopes=scopes.active, debounce=settings.memory.team_debounce)
+        table = jobs(settings.scheduler, scopes=scopes, runs=job_runs, work=work.table, chores=routine)
+        scheduler = SchedulerClock(
+            table,
             runs=job_runs,
+            settings=settings.scheduler,
+            clock=clock,
+            meter=meter,
+            expected=(JobFailed, MemoryFault),
+        )
+        yield Night(
+            clock=scheduler,
+            runs=job_runs,
+            board=Board(scheduler, runs=job_runs, clock=clock),
             sync=sync,
+            dreams=dreams,
+            undo=Undo(
+                notes=notes, leases=leases, settings=settings.memory, clock=clock, ledger=provenance, meter=meter
+            ),
+            budget=budget,
+            proposals=proposals,
+            decisions=Decisions(copies, proposals, provenance, clock),
+            close_log=work.close_log,
+            watching=watch.running if settings.memory.team_watch else nullcontext,
             team_routes=team_routes,
         )
+
+
+class _Told:
+    """Tells a job how far its run is; a `memory.ports.Progress`."""
+
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
+
+    async def __call__(self, *, turn: int, text: str, tools: int, written: Sequence[Path]) -> None:
+        self._context.progress(f"turn {turn}, {counted(len(written), 'file')} written")
 
 
 class _Work:
@@ -122,18 +219,28 @@ class _Work:
     def __init__(
         self,
         *,
-        dream: Dream,
+        dreams: Dreaming,
+        asking: Callable[[], Dream],
         distil: Distil,
         sync: TeamSync,
         sync_every: timedelta,
+        tidying: TeamTidying,
         history: History,
         provenance: Provenance,
         notes: Notes,
+        days: Days,
+        settings: MemorySettings,
+        clock: Clock,
     ) -> None:
-        self._dream = dream
+        self._days = days
+        self._settings = settings
+        self._clock = clock
+        self._dreams = dreams
+        self._asking = asking
         self._distil = distil
         self._sync = sync
         self._sync_every = sync_every
+        self._tidying = tidying
         self._history = history
         self._provenance = provenance
         self._notes = notes
@@ -144,29 +251,48 @@ class _Work:
         return MemoryWork(
             close_day=self.close_day,
             distil=self.distil,
-            dream_due_since=self.dream_due_since,
+            dream_since=self._dreams.dream.last,
+            dream_gate=self.dream_gate,
             dream=self.dream,
             sync_team=self.sync_team,
             sync_every=self._sync_every,
+            tidy_team=self._tidying.look,
+            teams=self._tidying.due,
         )
 
     async def close_day(self, context: JobContext) -> str:
         scope, day = context.scope, context.day
+        return f"{counted(await self._close(scope, day, context.due), 'message')} added to the log of {day}"
+
+    async def close_log(self, scope: Scope) -> int:
+        """Close every day of a scope in log mode that is open, today up to now, and return how many messages came."""
+        unclosed = await self._days.unclosed(scope, self._clock())
+        return sum([await self._close(scope, due.day, due) for due in unclosed if due.day is not None])
+
+    async def _close(self, scope: Scope, day: date, due: Due) -> int:
+        begins, ends = due.since or day_bounds(scope, day)[0], due.at
         # What extraction has looked at stands in the log in its words, or was not worth a line.
-        logged = await self._history.extracted_between(scope, *day_bounds(scope, day))
-        added = await close_day(
-            scope, day, history=self._history, notes=self._notes, logged=logged, ledger=self._provenance
+        logged = await self._history.extracted_between(scope, begins, ends)
+        return await close_day(
+            scope,
+            day,
+            history=self._history,
+            notes=self._notes,
+            logged=logged,
+            between=(begins, ends),
+            ledger=self._provenance,
+            max_bytes=self._settings.write_max_bytes,
         )
-        return f"{_counted(added, 'message')} added to the log of {day}"
 
     async def distil(self, context: JobContext) -> str:
-        return _told(await self._distil(context.scope))
+        return _told(await self._distil(context.scope, progress=_Told(context)))
 
-    async def dream_due_since(self, scope: Scope) -> datetime | None:
-        return await self._dream.last(scope) if await self._dream.due(scope) is Gate.OPEN else None
+    async def dream_gate(self, scope: Scope, firing: Firing) -> str:
+        gate = await (self._asking() if firing.dry else self._dreams.dream).due(scope)
+        return "" if gate is Gate.OPEN else gate.value
 
     async def dream(self, context: JobContext) -> str:
-        return _told(await self._dream(context.scope, forced=context.by_hand))
+        return _told(await self._dreams(context.scope, forced=context.by_hand, progress=_Told(context)))
 
     async def sync_team(self, context: JobContext) -> str:
         report = await self._sync.sync(context.scope)
@@ -174,20 +300,17 @@ class _Work:
             raise report.failure
         return report.summary()
 
-    async def end_sessions(self, _: JobContext) -> str:
-        return f"{_counted(await self._history.end_silent(), 'silent conversation')} ended"
+
+_SETTLED = (Ending.GATED, Ending.SPENT, Ending.STOPPED)
+"""Ends that are none of a failure: to try it again today would be against what somebody, or the budget, has said."""
 
 
 def _told(done: Consolidated) -> str:
     """Return the run's outcome in one line; raises `JobFailed` where it did not end well, so that it is tried again."""
-    if not done.ending.good and done.ending is not Ending.GATED:
+    if not done.ending.good and done.ending not in _SETTLED:
         raise JobFailed(done.reason if done.ending is Ending.FAILED else f"{done.ending.value}: {done.reason}")
-    touched = f"{_counted(len(done.touched), 'file')} changed" if done.touched else ""
+    touched = changes(len(done.touched), done.survival) if done.touched else ""
     return "; ".join(part for part in (done.ending.value, touched, done.reason) if part)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _granted(settings: Settings) -> dict[str, Grant]:

@@ -26,5 +26,14 @@ class Notices:
 
         Also from a process that has no adapter: whoever delivers it renders it.
         """
-        part = unrendered(f"_{text}_" if "_" not in text else text)
+        await self.say(conversation, principal, f"_{text}_" if "_" not in text else text, key=key)
+
+    async def say(self, conversation: str, principal: str, text: str, *, key: str) -> None:
+        """Do the same with Markdown of any length, as it stands."""
+        part = unrendered(text)
         await self._outbox.send([Post(key=key, principal=principal, address=Address.parse(conversation), part=part)])
+
+
+def counted(number: int, what: str, many: str = "") -> str:
+    """Return a number with what there are so many of; `many` where that takes more than an s."""
+    return f"{number} {what}" if number == 1 else f"{number} {many or what + 's'}"

@@ -1,22 +1,22 @@
 """Who said each fact of the notes, and which notes shaped an answer. Implements `memory.provenance.Ledger`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, select
+from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Account
 from gateway.db.engine import Database
 from gateway.db.models import RULE_PREFIX, ErasureRow, FactRow, InboxRow, MessageRow, SessionRow, ShownRow
-from memory.provenance import Moved, Placed, Source, Spoken, TurnWitness, Witness, origin, sole_speaker, source
+from gateway.db.rows import add_missing, of_scope, some
+from memory.provenance import Moved, Placed, Source, Spoken, Witness, origin, sole_speaker, source
 from memory.scope import Scope
 
 _LATEST = 20  # "remember that" may mean what was said a while ago in the conversation, hardly more than this
-_AT_ONCE = 500  # a database takes only so many parameters in one statement
 _PERSON = "person:"
 
 
@@ -45,12 +45,29 @@ class Provenance:
         async with self._database.read() as session:
             return await _spoken(session, principal, MessageRow.session_id == session_id, *new)
 
-    async def record_turn(self, session: AsyncSession, session_id: int, scope: Scope, witness: Witness) -> None:
-        """Record what a turn itself has written, inside the transaction that has stored the turn's messages."""
+    async def record_turn(
+        self,
+        session: AsyncSession,
+        session_id: int,
+        scope: Scope,
+        witness: Witness,
+        *,
+        forgotten: Collection[str] = (),
+        back: Collection[str] = (),
+    ) -> None:
+        """Record what a turn itself has written, inside the transaction that has stored the turn's messages.
+
+        `forgotten` are the facts that it has forgotten, by hash, and `back` those of them that it has written again.
+        """
         if witness.added or witness.gone:
             here = MessageRow.session_id == session_id
             heard = await _spoken(session, scope.principal, here, latest=_LATEST)
             await _record(session, scope, witness, heard)
+        for row in await _rows(session, scope, set(forgotten).difference(back)):
+            await session.delete(row)  # who says it again is the one who said it
+        if back:  # the rows stay, as they are counted (`gateway.db.marks`), but a fact that only moved is not forgotten
+            moved = update(ErasureRow).where(*of_scope(ErasureRow, scope), ErasureRow.fact_hash.in_(list(back)))
+            await session.execute(moved.values(fact_hash=""))
 
     async def record(self, scope: Scope, witness: Witness, heard: Sequence[Spoken]) -> None:
         """Record what an extraction run has written."""
@@ -78,7 +95,7 @@ class Provenance:
                 if old is not None and (move.new.note, move.new.hash) not in known:
                     row = _row(scope, move.new, _source(old))
                     known[row.note, row.fact_hash] = row
-                    session.add(row)
+                    await add_missing(session, row)
 
     async def logged(self, scope: Scope, lines: Mapping[int, Placed]) -> None:
         """Give each line of a log, by the message that it repeats, that message as its source."""
@@ -88,25 +105,29 @@ class Provenance:
                 line = lines[spoken.message_id]
                 if (line.note, line.hash) not in known:
                     known.add((line.note, line.hash))
-                    session.add(_row(scope, line, source(spoken)))
+                    await add_missing(session, _row(scope, line, source(spoken)))
 
-    def witness(self, scope: Scope, began: datetime) -> TurnWitness:
-        """Return the witness of a turn that began at `began`: it lets nothing be noted once something was forgotten."""
-        return TurnWitness(partial(self.erased_since, scope, began))
+    def witness(self, scope: Scope, began: datetime, *, besides: Collection[str] = ()) -> Witness:
+        """Return the witness of a turn that began at `began`: it lets nothing be noted once something was forgotten.
 
-    async def erased_since(self, scope: Scope, moment: datetime) -> bool:
-        """Return whether anything of this scope was forgotten at or after `moment`."""
-        since = select(ErasureRow.id).where(*_of(ErasureRow, scope), ErasureRow.at >= moment.timestamp()).limit(1)
+        `besides` holds the hashes of what the turn itself has forgotten: it knows what it does.
+        """
+        return Witness(partial(self.erased_since, scope, began, besides=besides))
+
+    async def erased_since(self, scope: Scope, moment: datetime, *, besides: Collection[str] = ()) -> bool:
+        """Return whether anything of this scope, besides the facts of these hashes, was forgotten since `moment`."""
+        since = (*of_scope(ErasureRow, scope), ErasureRow.at >= moment.timestamp())
+        other = select(ErasureRow.id).where(*since, ErasureRow.fact_hash.not_in(list(besides))).limit(1)
         async with self._database.read() as session:
-            return await session.scalar(since) is not None
+            return await session.scalar(other) is not None
 
     async def shaping(self, scope: Scope, conversation: str) -> Shaping | None:
         """Return what shaped the last answer in a conversation; None if there is none, or it was forgotten."""
-        erased = select(ErasureRow.message_id).where(*_of(ErasureRow, scope), ErasureRow.message_id.is_not(None))
+        erased = select(ErasureRow.message_id).where(*of_scope(ErasureRow, scope), ErasureRow.message_id.is_not(None))
         answers = (
             select(MessageRow)
             .join(SessionRow, SessionRow.id == MessageRow.session_id)
-            .where(*_of(SessionRow, scope), SessionRow.conversation == conversation)
+            .where(*of_scope(SessionRow, scope), SessionRow.conversation == conversation)
             .where(MessageRow.role == "assistant", MessageRow.said != "", MessageRow.id.not_in(erased))
             .order_by(MessageRow.id.desc())
         )
@@ -157,13 +178,18 @@ async def _record(session: AsyncSession, scope: Scope, witness: Witness, heard: 
     new = {(fact.note, fact.hash): fact for fact in witness.added}
     found = {key: _found(fact, gone, heard, known) for key, fact in new.items()}
     stale = [known[key].id for key in (*new, *((fact.note, fact.hash) for fact in gone)) if key in known]
-    await session.execute(delete(FactRow).where(*_of(FactRow, scope), FactRow.id.in_(stale)))
-    session.add_all(_row(scope, new[key], who) for key, who in found.items() if who is not None)
+    await session.execute(delete(FactRow).where(*of_scope(FactRow, scope), FactRow.id.in_(stale)))
+    for key in sorted(found):  # in one order, so that two writers never wait for each other
+        if (who := found[key]) is not None:
+            await add_missing(session, _row(scope, new[key], who))
 
 
 def _found(
     fact: Placed, gone: Sequence[Placed], heard: Sequence[Spoken], known: dict[tuple[str, str], FactRow]
 ) -> Source | None:
+    there = next((row for row in known.values() if row.fact_hash == fact.hash), None)
+    if there is not None:  # a copy is its author's, whoever had it made: else two steps would make it somebody else's
+        return _source(there)
     stems_from = origin(fact.fact, gone=gone, heard=heard)
     match stems_from:
         case Spoken():
@@ -175,11 +201,9 @@ def _found(
 
 
 async def _rows(session: AsyncSession, scope: Scope, hashes: Iterable[str]) -> list[FactRow]:
-    wanted = sorted(set(hashes))
     found: list[FactRow] = []
-    for start in range(0, len(wanted), _AT_ONCE):
-        some = wanted[start : start + _AT_ONCE]
-        rows = select(FactRow).where(*_of(FactRow, scope), FactRow.fact_hash.in_(some)).order_by(FactRow.id)
+    for wanted in some(sorted(set(hashes))):
+        rows = select(FactRow).where(*of_scope(FactRow, scope), FactRow.fact_hash.in_(wanted)).order_by(FactRow.id)
         found += (await session.scalars(rows)).all()
     return found
 
@@ -200,10 +224,6 @@ def _row(scope: Scope, fact: Placed, who: Source) -> FactRow:
 def _source(row: FactRow) -> Source:
     at = datetime.fromtimestamp(row.said_at, UTC)
     return Source(account=row.account, speaker=row.speaker, message_id=row.message_id, at=at)
-
-
-def _of(table: type[FactRow | ErasureRow | SessionRow], scope: Scope) -> tuple[ColumnElement[bool], ...]:
-    return table.principal == scope.principal, table.project == scope.project
 
 
 def _account(payload: dict[str, Any] | None, principal: str) -> str:

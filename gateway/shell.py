@@ -2,26 +2,37 @@
 
 import asyncio
 import json
+import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import click
 
 from adapters.base import Account, Address
 from gateway import app, log
+from gateway.commands.dream import described, spent, undone
+from gateway.commands.jobs import PER_JOB, PER_PAGE, outcomes, told, would
 from gateway.errors import StartRefused
 from gateway.scopes import Scopes
 from gateway.settings import load
 from memory.errors import MemoryFault
-from memory.paths import readable_path
+from memory.lookup import look_up
+from memory.paths import UNNAMED, readable_path
 from memory.rank import Ranking
 from memory.scope import Scope
-from scheduler.errors import UnknownJob
+from scheduler.board import JobStatus, lasted
+from scheduler.errors import UnknownJob, UnknownScope
 from scheduler.runs import Outcome
 
 Result = TypeVar("Result")
+_OFFERED = 10
+_IDS = {"telegram": re.compile(r"-?[0-9]+"), "slack": re.compile(r"[A-Z][A-Z0-9]*")}
+_HOW = {
+    "telegram": "Telegram's ids are numbers: telegram:42 for a person, telegram:-1001234 for a group.",
+    "slack": "Slack's ids are capital letters and digits: slack:T1/U1 for a person, slack:T1/C1 for a channel.",
+}
 _THINKING = ("dream", "distil")  # the jobs that ask the model
 
 
@@ -84,6 +95,9 @@ def _set_allowed(what: str, *, allowed: bool) -> None:
         who, where = Account.parse(what), Address.parse(what)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
+    ids = _IDS.get(where.platform)
+    if allowed and ids is not None and not ids.fullmatch(where.chat):  # what was allowed before can still be revoked
+        raise click.ClickException(f"{what} is no id. {_HOW[where.platform]} Write to the bot there, and it names it.")
     # Platforms tell people from shared chats by the id: Telegram's groups are negative, Slack's people begin with U, W.
     person = who.user.isdecimal() if who.platform == "telegram" else who.user.startswith(("U", "W"))
     if person:
@@ -99,7 +113,7 @@ def memory() -> None:
 
 @memory.command("list")
 @click.option("--principal", help="Whose memory; without it, list the principals.")
-@click.option("--project", default="", help="Of which project; without it, of the chats that are bound to none.")
+@click.option("--project", default=UNNAMED, show_default=True, help="Of which project; _chat is a chat bound to none.")
 @click.option("--json", "as_json", is_flag=True)
 def memory_list(*, principal: str | None, project: str, as_json: bool) -> None:
     """List principals, or the notes of one."""
@@ -107,8 +121,14 @@ def memory_list(*, principal: str | None, project: str, as_json: bool) -> None:
     async def work(core: app.Core) -> list[dict[str, str]]:
         if principal is None:
             return [
-                {"principal": scope.principal, "project": scope.project, "folder": str(scope.memory_dir)}
-                for scope in await core.scopes.known()
+                {
+                    "principal": scope.principal,
+                    "project": scope.project or UNNAMED,
+                    "folder": str(scope.memory_dir),
+                    "bound": "elsewhere by now" if left else "",
+                }
+                for left, scopes in enumerate((await core.scopes.known(), await core.scopes.left()))
+                for scope in scopes
             ]
         headers = await core.scanner.scan(await _scope(core.scopes, principal, project))
         return [{"note": each.name, "type": each.type or "", "description": each.description} for each in headers]
@@ -119,15 +139,17 @@ def memory_list(*, principal: str | None, project: str, as_json: bool) -> None:
 @memory.command("show")
 @click.argument("note")
 @click.option("--principal", required=True)
-@click.option("--project", default="")
+@click.option("--project", default=UNNAMED, show_default=True)
 def memory_show(*, note: str, principal: str, project: str) -> None:
     """Print one note."""
 
     async def work(core: app.Core) -> str:
         scope = await _scope(core.scopes, principal, project)
-        path = readable_path(scope, note)
-        if path.suffix != ".md" and not path.is_file():
-            path = path.with_name(f"{path.name}.md")
+        found = await look_up(scope, core.scanner, note)
+        if len(found) > 1:
+            names = ", ".join(path.relative_to(scope.memory_dir).as_posix() for path in found[:_OFFERED])
+            raise click.ClickException(f"Several notes fit {note!r}, such as {names}: name one.")
+        path = found[0] if found else readable_path(scope, note)  # which says why it may not be looked at
         return (await core.notes.read(scope, path)).text
 
     try:
@@ -139,7 +161,7 @@ def memory_show(*, note: str, principal: str, project: str) -> None:
 @memory.command("search")
 @click.argument("query")
 @click.option("--principal", required=True)
-@click.option("--project", default="")
+@click.option("--project", default=UNNAMED, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
 def memory_search(*, query: str, principal: str, project: str, as_json: bool) -> None:
     """Find notes by the words in them, best first."""
@@ -155,8 +177,8 @@ def memory_search(*, query: str, principal: str, project: str, as_json: bool) ->
 
 
 async def _scope(scopes: Scopes, principal: str, project: str) -> Scope:
-    for scope in await scopes.known():
-        if (scope.principal, scope.project) == (principal, project):
+    for scope in (*await scopes.known(), *await scopes.left()):
+        if (scope.principal, scope.project or UNNAMED) == (principal, project or UNNAMED):
             return scope
     raise StartRefused(f"There is no memory of {principal!r} in project {project!r}. `reverie memory list` names them.")
 
@@ -167,44 +189,138 @@ def jobs() -> None:
 
 
 @jobs.command("list")
+@click.argument("name", required=False)
+@click.option("--page", default=1, type=click.IntRange(min=1), help="Of the scopes of one job.")
 @click.option("--json", "as_json", is_flag=True)
-def jobs_list(*, as_json: bool) -> None:
-    """List the jobs and how their last runs ended."""
+def jobs_list(*, name: str | None, page: int, as_json: bool) -> None:
+    """List the jobs, or one, with the last run of each scope: those that failed first. Needs no running gateway."""
 
-    async def work(core: app.Core) -> list[dict[str, str]]:
-        following = core.night.clock.following()
-        recent = {name: await core.night.runs.recent(name, limit=1) for name in following}
-        return [
-            {
-                "job": name,
-                "scope": last[0].scope if last else "",
-                "last": last[0].started_at.isoformat(timespec="seconds") if last else "never",
-                "outcome": str(last[0].outcome or "running") if last else "",
-                "detail": last[0].detail if last else "",
-            }
-            for name, last in recent.items()
-        ]
+    async def work(core: app.Core) -> Sequence[JobStatus]:
+        board = core.night.board
+        if name is None:
+            return await board.overview(limit=PER_PAGE if as_json else PER_JOB)
+        return [await board.of(name, limit=PER_PAGE, page=page)]
 
-    _print(_with_core(work), as_json=as_json)
+    timezone = load().timezone
+    with _refusing():
+        statuses = _with_core(work)
+    if as_json:
+        _print([row for status in statuses for row in _rows(status)], as_json=True)
+        return
+    for status in statuses:
+        click.echo(told(status, now=app.utc_now(), timezone=timezone))
+
+
+def _rows(status: JobStatus) -> list[dict[str, str]]:
+    following = "" if status.following is None else status.following.isoformat(timespec="seconds")
+    job = {"job": status.job.id, "tells": status.job.tells, "next": following}
+    runs = [
+        {
+            "scope": run.scope,
+            "slot": run.slot,
+            "last": run.started_at.isoformat(timespec="seconds"),
+            "outcome": str(run.outcome or "running"),
+            "seconds": "" if (length := lasted(run)) is None else f"{length.total_seconds():.1f}",
+            "detail": run.detail,
+        }
+        for run in status.last
+    ]
+    never = {"scope": "", "slot": "", "last": "never", "outcome": "", "seconds": "", "detail": ""}
+    return [job | run for run in runs or [never]]
 
 
 @jobs.command("run")
 @click.argument("name")
-def jobs_run(name: str) -> None:
-    """Run one job now, for every scope, whatever the time. Exit code 1 if it failed for one of them."""
+@click.option("--scope", "only", default="", help="PRINCIPAL or PRINCIPAL/PROJECT; without it, every scope.")
+@click.option("--dry-run", "dry", is_flag=True, help="Say what the clock would run now, and why not the rest.")
+def jobs_run(*, name: str, only: str, dry: bool) -> None:
+    """Run one job now, whatever the time. Exit code 1 if it failed for a scope."""
+    if dry:
+        with _refusing():
+            click.echo(would(name, _with_core(lambda core: core.night.clock.dry_run(name, only=only))))
+        return
     model = load().model
     if name in _THINKING and model.api_key is None and model.base_url is None:
         raise click.ClickException(f"{name} needs a model: set ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL.")
-    try:
-        ran = _with_core(lambda core: core.night.clock.run_now(name))
-    except UnknownJob as error:
-        raise click.ClickException(str(error)) from error
-    for each in ran:
-        click.echo(f"{name} {each.scope or '-'}: {each.outcome.value}: {each.detail}")
-    if not ran:
-        click.echo(f"{name}: nothing to do")
+    with _refusing():
+        ran = _with_core(lambda core: core.night.clock.run_now(name, only=only))
+    for line in outcomes(name, ran):
+        click.echo(line)
     if any(each.outcome is Outcome.FAILED for each in ran):
         sys.exit(1)
+
+
+@click.group()
+def dream() -> None:
+    """Put a memory in order, and take that back."""
+
+
+def _of_a_scope(command: Callable[..., None]) -> Callable[..., None]:
+    principal = click.option("--principal", required=True, help="Whose memory; `reverie memory list` names them.")
+    return principal(click.option("--project", default=UNNAMED, show_default=True)(command))
+
+
+@dream.command("status")
+@_of_a_scope
+def dream_status(*, principal: str, project: str) -> None:
+    """Say when it was last done, what the next one waits for, and how far the one is that runs."""
+
+    async def work(core: app.Core) -> str:
+        scope, night = await _scope(core.scopes, principal, project), core.night
+        tokens = spent(await night.budget.tonight(), night.budget.per_night)
+        return f"{described(scope, await night.dreams.dream.standing(scope))}\n{tokens}"
+
+    click.echo(_with_core(work))
+
+
+@dream.command("run")
+@_of_a_scope
+@click.pass_context
+def dream_run(context: click.Context, *, principal: str, project: str) -> None:
+    """Dream now, whatever the time. Exit code 1 if it failed."""
+    context.invoke(jobs_run, name="dream", only=f"{principal}/{project}", dry=False)
+
+
+@dream.command("stop")
+@_of_a_scope
+def dream_stop(*, principal: str, project: str) -> None:
+    """End the dream that runs, in whichever process; the notes are then as they were."""
+
+    async def work(core: app.Core) -> bool:
+        return await core.night.dreams.dream.stop(await _scope(core.scopes, principal, project))
+
+    click.echo("The dream is being ended." if _with_core(work) else "No dream runs there now.")
+
+
+@dream.command("undo")
+@_of_a_scope
+def dream_undo(*, principal: str, project: str) -> None:
+    """Take back what the last dream changed."""
+
+    async def work(core: app.Core) -> str:
+        scope = await _scope(core.scopes, principal, project)
+        return undone(scope, await core.night.undo(scope))
+
+    click.echo(_with_core(work))
+
+
+@dream.command("diff")
+@_of_a_scope
+def dream_diff(*, principal: str, project: str) -> None:
+    """Print what the last dream changed, as a patch."""
+
+    async def work(core: app.Core) -> str:
+        return await core.night.undo.diff(await _scope(core.scopes, principal, project))
+
+    click.echo(_with_core(work), nl=False)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except (UnknownJob, UnknownScope) as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _print(rows: list[dict[str, str]], *, as_json: bool) -> None:

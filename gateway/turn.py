@@ -17,7 +17,7 @@ from gateway.agent.rules import TouchedRules
 from gateway.agent.subagents import Subagents
 from gateway.commands.table import Commands
 from gateway.db.engine import Database
-from gateway.errors import Declined, ModelRefused, TooLong
+from gateway.errors import Declined, ModelRefused, OutOfDate, TooLong
 from gateway.history import History, Line, Session, Turned
 from gateway.inbox import Claim, Inbox
 from gateway.llm.client import Model, Request, Tokens
@@ -26,7 +26,10 @@ from gateway.provenance import Provenance
 from gateway.reply import LiveReply, live_reply
 from gateway.scopes import Scopes
 from gateway.settings import Settings
+from gateway.staging import Origin
+from gateway.team_writes import TeamWrites, of_sender, turn_run
 from gateway.tools.definitions import DEFINITIONS
+from gateway.tools.guard import Record, Removals, author_guard, unrecorded
 from gateway.tools.toolbox import Toolbox
 from gateway.usage import Usage
 from memory import paths
@@ -84,10 +87,12 @@ class Turns:
     instructions: Instructions
     subagents: Subagents
     team: TeamSync
+    team_writes: TeamWrites
     commands: Commands
     adapters: Mapping[str, Adapter]
     clock: Clock
     meter: Meter = UNMETERED
+    record_forgotten: Record = unrecorded
     memory_off: str = ""
     """What turned memory off for everybody, if something did: `environment` or `setting`."""
 
@@ -141,18 +146,35 @@ class Turns:
         first = self.posts(claim, "…")[0]
         async with live_reply(adapter, self.outbox, first, claim.inbound.account) as reply:
             began = self.clock()
-            prepared = await self._prepare(claim, scope)
+            scope, session = await self._session(claim, scope)
+            prepared = await self._prepare(claim, scope, session)
             rights = _rights(scope, self.settings)
             rules = TouchedRules(self.instructions, scope, prepared.session.shown.names)
-            witness = self.provenance.witness(scope, began)
+            removals = Removals(self.record_forgotten)
+            witness = self.provenance.witness(scope, began, besides=removals.recorded)
+            guard = author_guard(
+                scope,
+                self.provenance.sources,
+                speakers=[str(claim.inbound.account)],
+                owners=self.settings.access.owners,
+            )
+            authors = of_sender(claim.inbound, scope)
             toolbox = Toolbox(
                 scope,
                 rights,
-                self.notes.watched(witness),
+                self.team_writes.signed(authors),
                 self.clock,
-                agent=self.subagents.tool(scope, rights),
+                agent=self.subagents.tool(scope, rights, guard=guard),
                 after_read=rules,
+                guard=guard,
+                watches=(witness, removals),
                 meter=self.meter,
+                drafts=self.team_writes.drafts(
+                    scope,
+                    _origin(claim),
+                    authors,
+                    watch=self.provenance.witness(scope, began, besides=removals.recorded),
+                ),
             )
             try:
                 async with asyncio.timeout(self.settings.model.turn_minutes * 60):
@@ -163,13 +185,23 @@ class Turns:
                 if cancelled.args != (STOP,):
                     raise
                 finished = _stopped(reply.text, STOPPED)
-        await self._commit(claim, scope, prepared, toolbox, finished, rules=rules.new, witness=witness)
+        await self._commit(
+            claim, scope, prepared, toolbox, finished, rules=rules.new, witness=witness, removals=removals
+        )
 
-    async def _prepare(self, claim: Claim, scope: Scope) -> _Prepared:
+    async def _session(self, claim: Claim, scope: Scope) -> tuple[Scope, Session]:
+        """Return the session that goes on, or a new one, and the scope that it is for."""
+        while True:
+            try:
+                return scope, await self._open(claim, scope) or await self._start(claim, scope)
+            except OutOfDate as error:
+                log.info("session_begun_again", reason=str(error))
+                scope = await self.scopes.of(claim.inbound.address, claim.principal)
+
+    async def _prepare(self, claim: Claim, scope: Scope, session: Session) -> _Prepared:
         now = self.clock()
         began = time.monotonic()
         local = scope_now(scope, now)
-        session = await self._open(claim, scope) or await self._start(claim, scope, local)
         recalled = await recall_for(
             self.recall,
             scope,
@@ -204,15 +236,15 @@ class Turns:
             await self.history.end_session(transaction, conversation)
         return None
 
-    async def _start(self, claim: Claim, scope: Scope, local: datetime) -> Session:
+    async def _start(self, claim: Claim, scope: Scope) -> Session:
+        local = scope_now(scope, self.clock())
+        mark = await self.history.mark(scope)
         if scope.enabled:
             paths.ensure(scope)
             await self.team.pull(scope, within=self.settings.memory.team_pull_deadline)
         else:
             self.meter.count("memory_disabled", by=self.memory_off or "preference")
         agents = await self.subagents.known(scope)
-        for fault in agents.faults:
-            log.warning("agent_file_skipped", reason=str(fault))
         instructions = await self.instructions.load(scope)
         for file in instructions.files:
             self.meter.count("instruction_files_loaded", layer=file.kind.value)
@@ -224,7 +256,7 @@ class Turns:
         identity_text = "\n\n".join(part for part in frozen if part)
         system = system_blocks(identity_text, await memory_prompt(scope, self.settings.memory, meter=self.meter))
         return await self.history.start_session(
-            scope, str(claim.inbound.address), system=system, today=local.date().isoformat()
+            scope, str(claim.inbound.address), system=system, today=local.date().isoformat(), mark=mark
         )
 
     async def _changed(self, scope: Scope, session: Session, began: float) -> list[str]:
@@ -260,6 +292,7 @@ class Turns:
         *,
         rules: Sequence[str],
         witness: Witness,
+        removals: Removals,
     ) -> None:
         turned = Turned(
             lines=(prepared.line, *finished.lines),
@@ -274,7 +307,9 @@ class Turns:
         async with self.database.write() as session:
             await self.inbox.finish(session, claim)
             await self.history.add_turn(session, prepared.session, turned)
-            await self.provenance.record_turn(session, prepared.session.id, scope, witness)
+            await self.provenance.record_turn(
+                session, prepared.session.id, scope, witness, forgotten=removals.recorded, back=removals.back
+            )
             self.usage.add(
                 session,
                 principal=claim.principal,
@@ -283,6 +318,9 @@ class Turns:
                 tokens=finished.tokens,
             )
             await self.outbox.enqueue(session, answer)
+            await self.team_writes.ask(
+                session, scope, str(claim.inbound.address), run=turn_run(claim.id), key=f"{claim.id}-team"
+            )
             if finished.context > self.settings.model.session_tokens:
                 await self.history.end_session(session, str(claim.inbound.address))
                 await self.outbox.enqueue(session, self._notice(claim, FULL))
@@ -308,6 +346,17 @@ def _stopped(text: str, why: str) -> Finished:
     said = f"{text}\n\n{why}".strip()
     line = Line(role="assistant", content=[{"type": "text", "text": said}], said=said)
     return Finished(outcome=Outcome.ABORTED, text=said, lines=(line,), tokens=Tokens(), turns=0)
+
+
+def _origin(claim: Claim) -> Origin:
+    inbound = claim.inbound
+    return Origin(
+        run=turn_run(claim.id),
+        conversation=str(inbound.address),
+        account=inbound.account,
+        speaker=clean_name(inbound.name),
+        inbox_id=claim.id,
+    )
 
 
 def _rights(scope: Scope, settings: Settings) -> Rights:

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from sqlalchemy import func, select
+from sqlalchemy import BigInteger, ColumnElement, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
 
 from gateway.db.engine import Database
 from gateway.db.models import UsageRow
@@ -43,10 +44,10 @@ class Usage:
         sums = (
             select(
                 UsageRow.purpose,
-                func.sum(UsageRow.input_tokens),
-                func.sum(UsageRow.output_tokens),
-                func.sum(UsageRow.cache_read_tokens),
-                func.sum(UsageRow.cache_write_tokens),
+                _sum(UsageRow.input_tokens),
+                _sum(UsageRow.output_tokens),
+                _sum(UsageRow.cache_read_tokens),
+                _sum(UsageRow.cache_write_tokens),
             )
             .where(UsageRow.principal == principal, UsageRow.at >= start)
             .group_by(UsageRow.purpose)
@@ -57,3 +58,7 @@ class Usage:
             purpose: Tokens(input=into, output=out, cache_read=read, cache_write=write)
             for purpose, into, out, read, write in rows
         }
+
+
+def _sum(column: InstrumentedAttribute[int]) -> ColumnElement[int]:
+    return cast(func.sum(column), BigInteger)  # PostgreSQL's own sum of these is no whole number, but a Decimal

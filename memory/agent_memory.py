@@ -118,6 +118,11 @@ def agent_memory_prompt(
     return "\n\n".join(part for part in parts if part)
 
 
+def shown_as(agent: str, note: str = "") -> str:
+    """Return the name under which an agent's note is shown; without a note, what all such names begin with."""
+    return f"@{agent}/{note}"
+
+
 async def recall_for(
     recall: Recalls,
     scope: Scope,
@@ -140,21 +145,20 @@ async def recall_for(
     async with asyncio.TaskGroup() as group:
         tasks = [
             (
-                _named(name),
-                group.create_task(recall(memory, message, shown=_seen(shown, _named(name)), recent_tools=recent_tools)),
+                shown_as(name),
+                group.create_task(
+                    recall(memory, message, shown=_seen(shown, shown_as(name)), recent_tools=recent_tools)
+                ),
             )
             for name, memory in memories.items()
         ]
     return tuple(replace(note, name=prefix + note.name) for prefix, task in tasks for note in task.result())
 
 
-def _named(agent: str) -> str:
-    return f"@{agent}/"
-
-
 def _seen(shown: Shown, prefix: str) -> Shown:
     names = frozenset(name.removeprefix(prefix) for name in shown.names if name.startswith(prefix))
-    return Shown(names=names, units=shown.units)
+    mtimes = {name: shown.mtimes[prefix + name] for name in names if prefix + name in shown.mtimes}
+    return Shown(names=names, mtimes=mtimes, units=shown.units)
 
 
 def _directory(scope: Scope, memory: AgentMemory | None, name: str, *, home: Path) -> Path | None:

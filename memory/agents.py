@@ -9,7 +9,7 @@ agent's prompt.
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +23,7 @@ PROJECT_FOLDER = ".claude/agents"
 _MOST_FILES = 200
 _MOST_BYTES = 64 * 1024
 _LONGEST_NAME = 64
+_NAMED = 5
 _LONGEST_MODEL = 200
 _LONGEST_DESCRIPTION = 1000
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -86,10 +87,11 @@ class Agents:
         return next((agent for agent in self.found if agent.name == name), None)
 
 
-def load_agents(home: Path, project_root: Path | None) -> Agents:
+def load_agents(home: Path, project_root: Path | None, *, tools: Collection[str] | None = None) -> Agents:
     """Read the agents of the operator and, given its real root, those of a project; blocking.
 
-    Never raises for a file: what describes no agent is named among the faults and left out.
+    Never raises for a file: what describes no agent is named among the faults and left out. `tools` are the names of
+    all that an agent can have; given them, another one in a file is a fault too.
     """
     found: dict[str, Agent] = {}
     faults: list[AgentFault] = []
@@ -103,6 +105,7 @@ def load_agents(home: Path, project_root: Path | None) -> Agents:
             except AgentRefused as error:
                 faults.append(AgentFault(file=file, reason=str(error)))
                 continue
+            remarks += _unknown_tools(agent, tools)
             faults.extend(AgentFault(file=file, reason=remark) for remark in remarks)
             if found.setdefault(agent.name, agent) is not agent:
                 faults.append(AgentFault(file=file, reason=f"there is an agent {agent.name!r} already"))
@@ -213,6 +216,14 @@ def _tools(value: object) -> tuple[str, ...] | None:
             raise AgentRefused("its tools are neither a list nor names with commas between them")
     lowered = tuple(dict.fromkeys(name.strip().lower() for name in names if name.strip()))
     return None if "*" in lowered else lowered
+
+
+def _unknown_tools(agent: Agent, tools: Collection[str] | None) -> list[str]:
+    if tools is None or (unknown := [name for name in agent.tools or () if name not in tools]) == []:
+        return []
+    shown = ", ".join(_printable(name)[:_LONGEST_NAME] for name in unknown[:_NAMED])
+    more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+    return [f"it names tools that no agent can have here: {shown}{more}"]
 
 
 def _model(value: object, remarks: list[str], *, trusted: bool) -> str | None:

@@ -8,7 +8,7 @@ of a write.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from functools import partial
 from itertools import accumulate
@@ -17,14 +17,14 @@ from pathlib import Path
 import structlog
 from anyio import to_thread
 
-from memory.dailylog import log_path
+from memory.dailylog import is_processed, local_day, open_log
 from memory.index import INDEX, pointers
 from memory.metadata import parse
 from memory.ports import UNMETERED, Clock, Fork, Meter, Outcome, Rights, RunReport
 from memory.prompt import MAX_BYTES, read_text
-from memory.prompt_sections import EXTRACTION_HEADING
+from memory.prompt_sections import EXTRACTION_HEADING, LOG_HEADING, how_to_save, types
 from memory.scan import LOGS, NoteHeader, Scans, manifest
-from memory.scope import Mode, Scope
+from memory.scope import Mode, Part, Scope
 from memory.settings import MemorySettings
 
 MANIFEST_BYTES = 1024
@@ -56,6 +56,8 @@ class Pending:
     """The system prompt that the fork shares with its turn; what its index shows need not be told again."""
     forced: bool = False
     """The throttle does not apply: a trailing run after a coalesced one, or the end of the session."""
+    said_between: tuple[datetime, datetime] | None = None
+    """When the first and the last of these messages were said; None: just now."""
 
 
 class Verdict(StrEnum):
@@ -95,7 +97,7 @@ def decide(scope: Scope, pending: Pending, settings: MemorySettings, *, main_age
     """
     if not main_agent:
         return _keep("not_main_agent")
-    if not scope.enabled or not settings.extraction_enabled:
+    if not scope.enabled or not settings.extraction_enabled or scope.leaves_out(Part.EXTRACTION):
         return _keep("disabled")
     if pending.new_messages <= 0:
         return _keep("nothing_new")
@@ -111,15 +113,32 @@ def _keep(reason: str) -> Decision:
     return Decision(verdict=Verdict.SKIP_KEEP_CURSOR, reason=reason)
 
 
-def rights(scope: Scope, settings: MemorySettings, *, now: datetime) -> Rights:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DayLog:
+    """The log that a run adds to in log mode, and whether its messages are of other days as well."""
+
+    path: Path
+    day: date
+    of_days: bool
+
+
+def day_log(scope: Scope, pending: Pending, settings: MemorySettings, *, now: datetime) -> DayLog | None:
+    """Return the log of the day on which the last of the messages was said; None where notes are kept. Blocks."""
+    if scope.mode is not Mode.LOG:
+        return None
+    first, last = (local_day(scope, moment) for moment in pending.said_between or (now, now))
+    path = open_log(scope, last, max_bytes=settings.write_max_bytes)
+    return DayLog(path=path, day=last, of_days=first != last)
+
+
+def rights(scope: Scope, settings: MemorySettings, *, log: DayLog | None) -> Rights:
     """Return what a run may do: read A and T, write A, and T only where it is listed as well.
 
-    T lies inside A; whoever applies the rights takes A for A without T. In log mode only today's log may be
-    added to.
+    T lies inside A; whoever applies the rights takes A for A without T. In log mode only the log may be added to.
     """
     team = () if scope.team_dir is None else (scope.team_dir,)
-    if scope.mode is Mode.LOG:
-        return Rights(read=(scope.memory_dir, *team), write=(), append_only=log_path(scope, now))
+    if log is not None:
+        return Rights(read=(scope.memory_dir, *team), write=(), append_only=log.path)
     return Rights(read=(scope.memory_dir, *team), write=writable(scope, settings))
 
 
@@ -131,18 +150,20 @@ def writable(scope: Scope, settings: MemorySettings) -> tuple[Path, ...]:
 
 
 async def extraction_prompt(
-    scope: Scope, pending: Pending, scanner: Scans, settings: MemorySettings, *, now: datetime
+    scope: Scope, pending: Pending, scanner: Scans, settings: MemorySettings, *, log: DayLog | None
 ) -> str:
     """Return the run's one message, as short as it can be: with the turn's answer it is all that no cache has.
 
     The rules, the places and the index stand in the memory prompt that the fork shares with its turn. Named are the
-    notes that the index there does not show, as these could be written a second time.
+    notes that the index there does not show, as these could be written a second time. Where the mode was switched since
+    the prompt was frozen, its rules are told anew.
     """
     headers = await scanner.scan(scope)
     notes = await to_thread.run_sync(partial(_not_shown, scope, headers[: settings.scan_limit], pending.shown))
     # Without an index the manifest is the only list of notes that the run is given, whatever its share of the input.
     room = None if settings.skip_index else MANIFEST_BYTES
-    parts = [_task(pending, settings), _day_log(scope, now), _just_written(scope, pending), _existing(notes, room)]
+    where = _saved_in_notes(scope, pending, settings) if log is None else _added_to(log, pending)
+    parts = [_task(pending, settings), where, _just_written(scope, pending), _existing(notes, room)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -153,8 +174,25 @@ def _task(pending: Pending, settings: MemorySettings) -> str:
     )
 
 
-def _day_log(scope: Scope, now: datetime) -> str:
-    return f"Day log: {log_path(scope, now)}" if scope.mode is Mode.LOG else ""
+def _added_to(log: DayLog, pending: Pending) -> str:
+    days = (
+        f"\nIt is the log of {log.day}: begin a bullet on another day's message with that date." if log.of_days else ""
+    )
+    switched = EXTRACTION_HEADING in pending.shown and LOG_HEADING not in pending.shown
+    rules = (
+        "\nA log is kept here now: leave notes and index as they are, and only add short bullets to the log's end with "
+        "`append`, each beginning with the time: `- 14:05 Ann: prefers the early train`."
+        if switched
+        else ""
+    )
+    return f"Day log: {log.path}{days}{rules}"
+
+
+def _saved_in_notes(scope: Scope, pending: Pending, settings: MemorySettings) -> str:
+    if LOG_HEADING not in pending.shown:
+        return ""
+    rules = [types(scope), how_to_save(scope, index=not settings.skip_index)]
+    return "\n\n".join(["No log is kept here any more: save in notes, as follows, and add to no log.", *rules])
 
 
 def _just_written(scope: Scope, pending: Pending) -> str:
@@ -208,13 +246,16 @@ async def extract(  # noqa: PLR0917 (the host's side was written against this or
     or aborted run leaves it, and the person is not told.
     """
     now = clock()
-    prompt = await extraction_prompt(scope, pending, scanner, settings, now=now)
-    report = await fork(prompt, rights=rights(scope, settings, now=now), max_turns=settings.extraction_max_turns)
+    log = await to_thread.run_sync(partial(day_log, scope, pending, settings, now=now))
+    prompt = await extraction_prompt(scope, pending, scanner, settings, log=log)
+    report = await fork(prompt, rights=rights(scope, settings, log=log), max_turns=settings.extraction_max_turns)
     titles = await to_thread.run_sync(partial(_titles, scope, report.written))
     # A run that the model refuses for good would be refused again, and hold up what was said after it.
     moves = report.outcome in (Outcome.COMPLETED, Outcome.REFUSED) or (
         report.outcome is Outcome.TURN_CAP and bool(report.written)
     )
+    # What the night has taken up meanwhile refuses to be added to: the next run adds to a further part of that day.
+    moves = moves and not (log is not None and await to_thread.run_sync(is_processed, scope, log.path))
     team = sum(1 for path in titles if scope.team_dir is not None and path.is_relative_to(scope.team_dir))
     _log.info(
         "memory.extraction", outcome=report.outcome.value, messages=pending.new_messages, turns=report.turns,

@@ -169,10 +169,11 @@ class Notes:
             present = await self._present(real, scope)
             if present is not None and expected is not None:
                 _compare(present, expected)
+            if present is not None:
+                await self._see(scope, real, before=present.text, after="")
             indexes = _indexes(scope, real)
             cleared = [await _again(partial(self._unpoint, scope, index, real, fence)) for index in indexes]
             if present is not None:
-                await self._see(scope, real, before=present.text, after="")
                 await fence.check()
                 await self._in(real.parent, scope, lambda at: at.remove(real.name))
             elif not any(cleared):

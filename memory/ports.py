@@ -39,6 +39,8 @@ class Outcome(StrEnum):
     REFUSED = "refused"
     """The model will never accept this request: it is of no use to try again."""
     FAILED = "failed"
+    SPENT = "spent"
+    """It was out of tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +81,31 @@ class Progress(Protocol):
         """
 
 
+class Changes(Protocol):
+    """Sees the changes of one run; structurally a `memory.notes.Watch`."""
+
+    async def __call__(self, scope: Scope, path: Path, *, before: str, after: str) -> None:
+        """See a change right before it is made; `after` is empty for a deletion. May refuse it with `WriteRefused`."""
+
+
+class Budget(Protocol):
+    """The tokens that may be used for something, asked before each request to the model."""
+
+    async def __call__(self, spent: int) -> bool:
+        """Return whether a run that has used `spent` tokens so far may go on."""
+
+
+class Unlimited:
+    """A budget that never ends."""
+
+    async def __call__(self, spent: int) -> bool:
+        """Let it go on."""
+        return True
+
+
+UNLIMITED = Unlimited()
+
+
 class Fork(Protocol):
     """A run that extends one finished turn's request byte for byte, so that the prompt cache is shared."""
 
@@ -99,8 +126,10 @@ class Run(Protocol):
         rights: Rights,
         max_turns: int,
         progress: Progress | None = None,
+        changes: Changes | None = None,
+        budget: Budget = UNLIMITED,
     ) -> RunReport:
-        """Run to the end; never raises for a model error: the report says FAILED."""
+        """Run to the end; never raises for a model error: the report says FAILED, or SPENT where the budget ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,10 +196,18 @@ Counted = Literal[
     "extracted_files",
     "extracted_memories",
     "dreams",
+    "dream_facts",
+    "dream_bytes",
+    "dreams_undone",
     "run_tokens",
     "instruction_files_loaded",
+    "job_runs",
     "team_sync_files",
     "team_pushes_suppressed",
+    "team_sync_starts",
+    "team_pulls",
+    "team_entries_capped",
+    "team_secrets_skipped",
 ]
 """What is counted; the host knows the labels of each and the few values that a label can have."""
 
@@ -186,9 +223,16 @@ Observed = Literal[
     "extraction_turns",
     "dream_hours",
     "dream_seconds",
+    "dream_survival_ratio",
     "run_seconds",
     "run_cache_hit_ratio",
+    "job_seconds",
     "team_sync_seconds",
+    "team_sync_start_files",
+    "team_push_batches",
+    "team_push_retries",
+    "team_entries_allowed",
+    "team_entries_received",
 ]
 """What is measured, each in the unit of its name."""
 

@@ -1,4 +1,4 @@
-"""What those whom a memory belongs to may decide about it themselves: to have none, and nothing else.
+"""What those whom a memory belongs to may decide about it themselves: to do without it, or a part, and nothing else.
 
 A principal's home may hold a `settings.toml`, a project's root folder a `.claude/reverie.toml`. Neither is trusted
 as the operator's files are: whoever writes into a repository must not choose where memories go.
@@ -6,24 +6,28 @@ as the operator's files are: whoever writes into a repository must not choose wh
     [memory]
     auto_memory_enabled = false
 
-A file that is there but can't be understood counts as this wish too: whoever wrote it meant to say something.
+`recall_enabled`, `extraction_enabled`, `auto_dream_enabled` and `team_memory_enabled` do without these parts alone.
+
+A value that can't be understood counts as this wish too, and a file that can't be as the wish for no memory at all:
+whoever wrote it meant to say something.
 """
 
 import errno
 import threading
 import tomllib
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 
 import structlog
 
 from memory.disk import Folder
 from memory.errors import PathRefused
+from memory.scope import OptOut, Part
 from memory.settings import MemorySettings
 
 PRINCIPAL_FILE = Path("settings.toml")
 PROJECT_FILE = Path(".claude/reverie.toml")
-_SWITCH = "auto_memory_enabled"
 _OFF = frozenset({"false", "0", "off", "no"})
 _ON = frozenset({"true", "1", "on", "yes"})
 _MAX_BYTES = 64 * 1024
@@ -31,31 +35,37 @@ _log = structlog.get_logger(__name__)
 
 
 class Preferences:
-    """Reads the two files, each again when it has changed; what is not allowed in them is logged once a change."""
+    """Reads the two files, each again when it has changed; what is not allowed in them is logged once a change.
 
-    def __init__(self, *, remembered: int = 4096) -> None:
+    `settings` are the operator's: what these switch off no file switches on.
+    """
+
+    def __init__(self, settings: MemorySettings | None = None, *, remembered: int = 4096) -> None:
         """Keep in mind what the last so many files said."""
+        self._settings = settings or MemorySettings()
         self._remembered = remembered
-        self._known: OrderedDict[Path, tuple[bytes | str, bool]] = OrderedDict()
+        self._known: OrderedDict[Path, tuple[bytes | str, tuple[OptOut, ...]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def opted_out(self, *, home: Path, project_root: Path | None) -> bool:
-        """Return whether one of the files says that there shall be no memory; blocking, never raises `OSError`.
+    def opted_out(self, *, home: Path, project_root: Path | None) -> tuple[OptOut, ...]:
+        """Return what the files say that there shall not be; blocking, never raises `OSError`.
 
-        A file that is a link (none is followed), can't be read, is too long, is no TOML or gives the switch a value
-        that is neither on nor off says so too.
+        A file that is a link (none is followed), can't be read, is too long or is no TOML opts out of all memory, a
+        switch with a value that is neither on nor off out of what it switches.
         """
-        own = self._says_no(home, PRINCIPAL_FILE, source="principal")
-        return own or (project_root is not None and self._says_no(project_root, PROJECT_FILE, source="project"))
+        own = self._wishes(home, PRINCIPAL_FILE, source="principal")
+        return own if project_root is None else (*own, *self._wishes(project_root, PROJECT_FILE, source="project"))
 
-    def _says_no(self, root: Path, file: Path, *, source: str) -> bool:
+    def _wishes(self, root: Path, file: Path, *, source: str) -> tuple[OptOut, ...]:
         found = _found(root, file)
         with self._lock:  # scopes are made in several threads at once
             before = self._known.pop(root / file, None)
             if found is None:
-                return False
+                return ()
             if before is None or before[0] != found:
-                before = (found, _judged(found, source=source))
+                faults = _judged(found, self._settings, source=source)
+                wishes = (OptOut(part=part, file=file.as_posix(), fault=fault) for part, fault in faults.items())
+                before = (found, tuple(wishes))
             self._known[root / file] = before
             while len(self._known) > self._remembered:
                 self._known.popitem(last=False)
@@ -80,26 +90,43 @@ def _found(root: Path, file: Path) -> bytes | str | None:
     return "too_long" if len(stored.data) > _MAX_BYTES else stored.data
 
 
-def _judged(found: bytes | str, *, source: str) -> bool:
+def _judged(found: bytes | str, settings: MemorySettings, *, source: str) -> Mapping[Part, str]:
+    """Return what a file opts out of, each with its fault, "" where the file says it in so many words."""
     if isinstance(found, str):
-        return _closed(found, source=source)
+        return _closed(Part.MEMORY, found, source=source)
     try:
         given = tomllib.loads(found.decode("utf-8-sig")).get("memory", {})
     except (ValueError, RecursionError) as error:  # no UTF-8, no TOML, a number of too many digits
-        return _closed(type(error).__name__, source=source)
+        return _closed(Part.MEMORY, type(error).__name__, source=source)
     if not isinstance(given, dict):
-        return _closed("memory_is_no_table", source=source)
-    for key in given.keys() - {_SWITCH}:
-        # Only names that are ours are logged: the rest is somebody's text.
-        known = key if key in MemorySettings.model_fields else "unknown"
-        _log.warning("memory.untrusted_setting_ignored", source=source, key=known)
-    value = str(given.get(_SWITCH, True)).strip().casefold()
-    if value in _OFF | _ON:
-        return value in _OFF
-    return _closed("switch_neither_on_nor_off", source=source)
+        return _closed(Part.MEMORY, "memory_is_no_table", source=source)
+    wishes: dict[Part, str] = {}
+    for key, value in given.items():
+        if key in list(Part):
+            wishes |= _wish(Part(key), value, settings, source=source)
+        else:
+            _ignored(key, source=source)
+    return wishes
 
 
-def _closed(cause: str, *, source: str) -> bool:
-    """Log why the file is taken for an opt-out, and take it for one."""
-    _log.warning("memory.preferences_unreadable", source=source, cause=cause)
-    return True
+def _wish(part: Part, value: object, settings: MemorySettings, *, source: str) -> Mapping[Part, str]:
+    said = str(value).strip().casefold()
+    if said in _OFF:
+        return {part: ""}
+    if said not in _ON:
+        return _closed(part, "switch_neither_on_nor_off", source=source)
+    if not getattr(settings, part.value):
+        _ignored(part.value, source=source)
+    return {}
+
+
+def _ignored(key: str, *, source: str) -> None:
+    """Log that a setting is none that may stand here; by name only if that is ours: the rest is somebody's text."""
+    known = key if key in MemorySettings.model_fields else "unknown"
+    _log.warning("memory.untrusted_setting_ignored", source=source, key=known)
+
+
+def _closed(part: Part, cause: str, *, source: str) -> Mapping[Part, str]:
+    """Log why what the file says is taken for an opt-out, and take it for one."""
+    _log.warning("memory.preferences_unreadable", source=source, key=part.value, cause=cause)
+    return {part: cause}

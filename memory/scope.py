@@ -1,8 +1,11 @@
 """The scope: the one frozen value that says whose memory a turn, fork, recall or dream may touch."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Self
 
 
 class Mode(StrEnum):
@@ -10,6 +13,28 @@ class Mode(StrEnum):
 
     AUTO = "auto"
     LOG = "log"
+
+
+class Part(StrEnum):
+    """What can be left out of memory, by the name of the setting that switches it."""
+
+    MEMORY = "auto_memory_enabled"
+    """All of it."""
+    RECALL = "recall_enabled"
+    EXTRACTION = "extraction_enabled"
+    DREAM = "auto_dream_enabled"
+    TEAM = "team_memory_enabled"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptOut:
+    """A part that those whom the memory belongs to don't want, and the file of theirs that says so."""
+
+    part: Part
+    file: str
+    """Relative to the principal's home, or to the project's root."""
+    fault: str = ""
+    """Why the file counts as this wish, if it does not say so itself: a constant name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,8 +58,24 @@ class Scope:
     writable: tuple[Path, ...]
     repo: str = ""
     project_root: Path | None = None
+    opted_out: tuple[OptOut, ...] = ()
+    mode_since: datetime | None = None
+    """Since when the mode is this one, where somebody has switched it in a chat."""
 
     @property
     def index(self) -> Path:
         """The index that the memory prompt carries."""
         return self.memory_dir / "MEMORY.md"
+
+    def leaves_out(self, part: Part) -> bool:
+        """Return whether somebody to whom this memory belongs has opted out of a part of it."""
+        return any(each.part is part for each in self.opted_out)
+
+    def after(self, opted_out: Sequence[OptOut]) -> Self:
+        """Return the scope as these wishes leave it: they only ever take away."""
+        scope = replace(self, opted_out=tuple(opted_out))
+        return replace(
+            scope,
+            enabled=scope.enabled and not scope.leaves_out(Part.MEMORY),
+            team_dir=None if scope.leaves_out(Part.TEAM) else scope.team_dir,
+        )

@@ -116,6 +116,9 @@ _RULES: tuple[_Rule, ...] = (
     ),
 )
 
+RULES = tuple(rule.finding.rule for rule in _RULES)
+"""The rules by name."""
+
 
 def scan(text: str) -> tuple[Finding, ...]:
     """Return which kinds of secret occur in the text, each once, in the order of the rules."""

@@ -74,7 +74,14 @@ class MemorySettings(BaseModel):
     dream_max_minutes: float = Field(default=60.0, gt=0)
     dream_max_removed: Share = 0.2
     """A dream that would remove a larger share of the notes is not kept."""
+    dream_tokens_per_run: int = Field(default=1_000_000, ge=1)
+    """A dream or distillation that has used so many is stopped and put back. All kinds of tokens count alike."""
+    dream_tokens_per_night: int = Field(default=5_000_000, ge=1)
+    """What all dreams and distillations of the gateway may use from one midnight to the next, in its time zone."""
     distil_max_turns: int = Field(default=30, ge=1)
+    log_keep_days: int | None = Field(default=None, ge=1)
+    """How long a day log stays after its day, once it is distilled; None: for ever, as it is the record of what was
+    said, in plain Markdown, and small."""
 
     team_memory_enabled: bool = True
     team_writes: TeamWrites = "ask"
@@ -89,6 +96,18 @@ class MemorySettings(BaseModel):
     """How long the first message of a session waits for what others have shared."""
     team_pull_minutes: float = Field(default=15.0, gt=0)
     team_max_entries: int | None = Field(default=None, ge=1)
+    team_watch: bool = True
+    """Push an edit of team memory soon after it was made, besides the exchanges by the clock.
+
+    Edits are noticed only on the host where they are made: on a shared volume each gateway sees its own.
+    """
+    team_debounce: float = Field(default=2.0, ge=0)
+    """How long editing must rest before it is pushed."""
+    team_tidy_enabled: bool = True
+    """Have the model look once a day how a team's notes could be put in order, and propose that to the owners.
+
+    It works under the dream's limits of time, tokens and removed facts."""
+    team_tidy_max_turns: int = Field(default=30, ge=1)
 
     notices: Notices = "summary"
 

@@ -48,6 +48,7 @@ class Posts:
             text,
             entities=entities,
             message_thread_id=target.thread,
+            disable_notification=not post.reply_to,  # what the night has done, and what was saved, rings nobody up
             link_preview_options=_NO_PREVIEW,
             reply_parameters=_reply(target.reply_to),
         )

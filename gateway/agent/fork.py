@@ -3,9 +3,10 @@
 import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,16 @@ from gateway.agent import loop
 from gateway.agent.events import Finished, TextSoFar, ToolEnded, ToolStarted
 from gateway.errors import ModelFault, ModelRefused
 from gateway.history import Session
-from gateway.llm.client import Model, Request, Tokens
+from gateway.llm.client import Model, Reply, Request, Tokens
 from gateway.settings import ModelSettings
 from gateway.tools.definitions import DEFINITIONS
 from gateway.tools.toolbox import Toolbox
 from gateway.usage import Usage
 from memory.errors import SideCallFailed
 from memory.notes import Notes, Watch
-from memory.ports import UNMETERED, Clock, Meter, Outcome, Progress, Rights, RunReport
+from memory.ports import UNLIMITED, UNMETERED, Budget, Changes, Clock, Meter, Outcome, Progress, Rights, RunReport
 from memory.scope import Scope
+from memory.team_notes import TeamNotes
 
 log = structlog.get_logger(__name__)
 
@@ -80,9 +82,21 @@ class Runs:
             raise SideCallFailed("the answer is not a JSON object")
         return answer
 
-    def fork_of(self, session: Session, scope: Scope, *, watch: Watch | None = None) -> "SessionFork":
-        """Return the fork that extends this session's last request; `watch` sees what it changes."""
-        return SessionFork(self, session, scope, watch)
+    def fork_of(
+        self,
+        session: Session,
+        scope: Scope,
+        *,
+        watch: Watch | None = None,
+        guard: Watch | None = None,
+        notes: Notes | None = None,
+        drafts: TeamNotes | None = None,
+    ) -> "SessionFork":
+        """Return the fork that extends this session's last request; `watch` sees what it changes and `guard` allows.
+
+        `notes` and `drafts` are those of `gateway.tools.toolbox.Toolbox`.
+        """
+        return SessionFork(self, session, scope, watch=watch, guard=guard, notes=notes, drafts=drafts)
 
     async def run(
         self,
@@ -94,6 +108,8 @@ class Runs:
         rights: Rights,
         max_turns: int,
         progress: Progress | None = None,
+        changes: Changes | None = None,
+        budget: Budget = UNLIMITED,
     ) -> RunReport:
         """Do a fresh run; see `memory.ports.Run`."""
         return await self.drive(
@@ -105,6 +121,8 @@ class Runs:
             rights=rights,
             max_turns=max_turns,
             progress=progress,
+            watch=changes,
+            budget=budget,
         )
 
     async def drive(
@@ -119,10 +137,24 @@ class Runs:
         max_turns: int,
         progress: Progress | None = None,
         watch: Watch | None = None,
+        guard: Watch | None = None,
+        budget: Budget = UNLIMITED,
+        notes: Notes | None = None,
+        drafts: TeamNotes | None = None,
     ) -> RunReport:
         """Send `before` and one more user message, and run to the end."""
-        notes = self._notes if watch is None else self._notes.watched(watch)
-        toolbox = Toolbox(scope, rights, notes, self._clock, meter=self._meter, run=purpose)
+        watches = () if watch is None else (watch,)
+        toolbox = Toolbox(
+            scope,
+            rights,
+            notes or self._notes,
+            self._clock,
+            guard=guard,
+            watches=watches,
+            meter=self._meter,
+            run=purpose,
+            drafts=drafts,
+        )
         request = Request(
             model=self._settings.chat,
             max_tokens=self._settings.max_tokens,
@@ -131,17 +163,22 @@ class Runs:
             messages=[*before, {"role": "user", "content": _text(prompt)}],
         )
         telling = _Telling(progress, toolbox)
+        model = _Metered(self._model, budget, partial(self._record, scope, purpose, self._settings.chat))
         began, outcome = time.monotonic(), Outcome.FAILED
         try:
-            finished = await self._to_the_end(request, toolbox, telling, max_turns=max_turns)
+            finished = await self._to_the_end(model, request, toolbox, telling, max_turns=max_turns)
             outcome = finished.outcome
+        except _Spent:
+            outcome = Outcome.SPENT
+            log.warning("run_spent", purpose=purpose, tokens=model.tokens.total)
+            return _report(outcome, "", model.requests, model.tokens, toolbox.written)
         except ModelRefused as error:
             outcome = Outcome.REFUSED
             log.error("run_refused", purpose=purpose, error=error)
-            return _report(Outcome.REFUSED, "", 0, Tokens(), toolbox.written)
+            return _report(outcome, "", model.requests, model.tokens, toolbox.written)
         except ModelFault as error:
             log.warning("run_failed", purpose=purpose, error=error)
-            return _report(Outcome.FAILED, "", 0, Tokens(), toolbox.written)
+            return _report(outcome, "", model.requests, model.tokens, toolbox.written)
         except asyncio.CancelledError:
             outcome = Outcome.ABORTED
             with anyio.CancelScope(shield=True):
@@ -152,11 +189,12 @@ class Runs:
         whole = finished.tokens.input + finished.tokens.cache_read + finished.tokens.cache_write
         if whole:
             self._meter.observe("run_cache_hit_ratio", finished.tokens.cache_read / whole, purpose=purpose)
-        await self._record(scope, purpose, self._settings.chat, finished.tokens)
         return _report(finished.outcome, finished.text, finished.turns, finished.tokens, toolbox.written)
 
-    async def _to_the_end(self, request: Request, toolbox: Toolbox, telling: "_Telling", *, max_turns: int) -> Finished:
-        async with aclosing(loop.run(self._model, request, toolbox, max_rounds=max_turns)) as events:
+    async def _to_the_end(
+        self, model: "_Metered", request: Request, toolbox: Toolbox, telling: "_Telling", *, max_turns: int
+    ) -> Finished:
+        async with aclosing(loop.run(model, request, toolbox, max_rounds=max_turns)) as events:
             async for event in events:
                 if isinstance(event, Finished):
                     return event
@@ -172,11 +210,24 @@ class Runs:
 class SessionFork:
     """A fork of one finished turn; see `memory.ports.Fork`."""
 
-    def __init__(self, runs: Runs, session: Session, scope: Scope, watch: Watch | None) -> None:
+    def __init__(
+        self,
+        runs: Runs,
+        session: Session,
+        scope: Scope,
+        *,
+        watch: Watch | None,
+        guard: Watch | None,
+        notes: Notes | None,
+        drafts: TeamNotes | None,
+    ) -> None:
         self._runs = runs
         self._session = session
         self._scope = scope
         self._watch = watch
+        self._guard = guard
+        self._notes = notes
+        self._drafts = drafts
 
     async def __call__(self, prompt: str, *, rights: Rights, max_turns: int) -> RunReport:
         """Append the prompt to the session's request and run."""
@@ -189,7 +240,40 @@ class SessionFork:
             rights=rights,
             max_turns=max_turns,
             watch=self._watch,
+            guard=self._guard,
+            notes=self._notes,
+            drafts=self._drafts,
         )
+
+
+class _Spent(ModelFault):
+    """The budget lets no further request through."""
+
+
+class _Metered:
+    """The model for one run: records the tokens of each answer as it comes, and asks the budget before each request.
+
+    So what a run has used counts also if it fails, is stopped or is killed.
+    """
+
+    def __init__(self, model: Model, budget: Budget, record: Callable[[Tokens], Awaitable[None]]) -> None:
+        self._model = model
+        self._budget = budget
+        self._record = record
+        self.tokens = Tokens()
+        self.requests = 0
+
+    async def stream(self, request: Request) -> AsyncGenerator[str | Reply, None]:
+        """Ask the model; raises `_Spent` instead if there are no tokens left."""
+        if not await self._budget(self.tokens.total):
+            raise _Spent("the tokens for it are used up")
+        self.requests += 1
+        async with aclosing(self._model.stream(request)) as stream:
+            async for event in stream:
+                if isinstance(event, Reply):
+                    self.tokens += event.tokens
+                    await self._record(event.tokens)
+                yield event
 
 
 class _Telling:

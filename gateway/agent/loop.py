@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Protocol
 
 from gateway.agent.events import Event, Finished, TextSoFar, ToolEnded, ToolStarted
 from gateway.agent.prompt import with_breakpoints
 from gateway.errors import Declined
 from gateway.history import Line
-from gateway.llm.client import Model, Reply, Request, Tokens
+from gateway.llm.client import Reply, Request, Tokens
 from gateway.tools.toolbox import Toolbox
 from memory.ports import Outcome
 from memory.prompt import fenced
@@ -21,7 +21,14 @@ _GO_ON = fenced("Your answer was paused. Go on where it ends.", REMINDER_TAG)
 _OUT_OF_ROOM = ("max_tokens", "model_context_window_exceeded")
 
 
-async def run(model: Model, request: Request, toolbox: Toolbox, *, max_rounds: int) -> AsyncGenerator[Event, None]:
+class Streams(Protocol):
+    """What the loop asks of the model; see `gateway.llm.client.Model`."""
+
+    def stream(self, request: Request) -> AsyncGenerator[str | Reply, None]:
+        """Yield pieces of text as they come, and the finished reply last."""
+
+
+async def run(model: Streams, request: Request, toolbox: Toolbox, *, max_rounds: int) -> AsyncGenerator[Event, None]:
     """Run to the answer, or to `max_rounds` requests; yields `Finished` last. Raises `ModelFault` if a request fails.
 
     An answer that was cut off by a token limit counts as `TURN_CAP` and says so; one that the model declines to give

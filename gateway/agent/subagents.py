@@ -9,9 +9,11 @@ The run is sent the same list of tools as every other; what it may do with them 
 | Agent, anything else             | denied                                                                       |
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +33,14 @@ from gateway.usage import Usage
 from memory import paths
 from memory.agent_memory import agent_memory_prompt, agent_scope, hidden_from
 from memory.agent_snapshots import Snapshots
-from memory.agents import Agent, Agents, load_agents
-from memory.errors import PathRefused
-from memory.notes import Notes
+from memory.agents import PROJECT_FOLDER, Agent, AgentFault, Agents, load_agents
+from memory.errors import PathRefused, WriteRefused
+from memory.notes import Notes, Watch
 from memory.paths import contained
 from memory.ports import UNMETERED, Clock, Meter, Outcome, Rights
 from memory.prompt import date_note, defused, fenced
 from memory.prompt_sections import REMINDER_TAG
+from memory.provenance import Erased
 from memory.scan import Scans
 from memory.scope import Scope
 from memory.settings import MemorySettings
@@ -50,14 +53,23 @@ PURPOSE = "agent"
 NESTED = "An agent can't set another agent to work: do this part yourself, or say in your report what is left."
 _LISTING_TOOLS = frozenset({"glob", "grep"})
 _MEMORY_TOOLS = frozenset({"read", "write", "edit", "delete"})
-_FILE_TOOLS = _MEMORY_TOOLS | _LISTING_TOOLS | {"append"}
+FILE_TOOLS = _MEMORY_TOOLS | _LISTING_TOOLS | {"append"}
 """All that an agent can be allowed: a tool that looks elsewhere, such as into transcripts, is none of them."""
+_MANY_FAULTS = 1000
 _LONGEST_REPORT = 40_000
 
 AgentTool = Callable[[Mapping[str, Any]], Awaitable[str]]
 """Runs the tool with the model's arguments; raises `ToolError` with a sentence for the model."""
 
+ErasedSince = Callable[[Scope, datetime], Awaitable[bool]]
+"""Returns whether anything that an agent of this scope may have read was forgotten since a moment."""
+
 log = structlog.get_logger(__name__)
+
+
+async def _never(scope: Scope, moment: datetime) -> bool:
+    """Know of nothing that was forgotten."""
+    return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,31 +90,46 @@ class Subagents:
     max_turns: int
     snapshots: Snapshots | None = None
     meter: Meter = UNMETERED
+    forgotten: ErasedSince = _never
+    _logged: set[tuple[Path | None, AgentFault]] = field(default_factory=set)
 
     async def known(self, scope: Scope) -> Agents:
-        """Return the agents that may be set to work in this scope, and the faults of their files."""
-        return await anyio.to_thread.run_sync(load_agents, self.home, scope.project_root)
+        """Return the agents that may be set to work in this scope; a fault of their files is logged once."""
+        agents = await anyio.to_thread.run_sync(partial(load_agents, self.home, scope.project_root, tools=FILE_TOOLS))
+        self._log_once(agents.faults, scope.project_root)
+        return agents
 
-    def tool(self, scope: Scope, rights: Rights) -> AgentTool:
-        """Return the tool for a run with this scope and these rights, which no agent's rights go beyond."""
+    def _log_once(self, faults: Sequence[AgentFault], root: Path | None) -> None:
+        if len(self._logged) > _MANY_FAULTS:  # somebody's files change all the time
+            self._logged.clear()
+        for fault in faults:
+            known = (root if fault.file.startswith(PROJECT_FOLDER) else None, fault)
+            if known not in self._logged:
+                self._logged.add(known)
+                log.warning("agent_file_fault", file=fault.file, reason=fault.reason)
+
+    def tool(self, scope: Scope, rights: Rights, *, guard: Watch | None = None) -> AgentTool:
+        """Return the tool for a run with this scope, these rights and this guard, beyond which no agent goes."""
 
         async def call(given: Mapping[str, Any]) -> str:
             name, prompt = given["name"], given["prompt"]
             if not isinstance(name, str) or not isinstance(prompt, str) or not prompt.strip():
                 raise ToolError("name and prompt are texts, and the prompt says what is to be done")
-            return await self.run(scope, rights, name=name, prompt=prompt)
+            return await self.run(scope, rights, name=name, prompt=prompt, guard=guard)
 
         return call
 
-    async def run(self, scope: Scope, rights: Rights, *, name: str, prompt: str) -> str:
+    async def run(self, scope: Scope, rights: Rights, *, name: str, prompt: str, guard: Watch | None = None) -> str:
         """Set an agent to work and return its report; raises `ToolError` if there is none."""
         known = await self.known(scope)
         agent = known.named(name)
         if agent is None:
             names = ", ".join(agent.name for agent in known.found) or "none"
             raise ToolError(f"there is no agent of this name; those that there are: {names}")
+        began = self.clock()
         memory = await self._memory(scope, rights, agent)
-        toolbox = _toolbox(memory, agent, self.notes, self.clock, self.meter)
+        watch = _Stopped(partial(self.forgotten, scope, began))
+        toolbox = _toolbox(memory, agent, self.notes, self.clock, guard=guard, watch=watch, meter=self.meter)
         request = await self._request(memory, agent, prompt)
         try:
             finished = await _to_the_end(self.model, request, toolbox, max_turns=self.max_turns)
@@ -153,6 +180,18 @@ class Subagents:
         )
 
 
+class _Stopped:
+    """Lets an agent write nothing any more once something was forgotten: it may have read that before."""
+
+    def __init__(self, erased: Erased) -> None:
+        self._erased = erased
+
+    async def __call__(self, scope: Scope, path: Path, *, before: str, after: str) -> None:
+        """Refuse whatever is to be written; what is only deleted may go."""
+        if after and await self._erased():
+            raise WriteRefused("something was forgotten meanwhile, and this may tell it: this run writes no more")
+
+
 class AgentToolbox(Toolbox):
     """The tools of an agent's run: `allowed` anywhere that the rights reach, `at_home` only in its own directory."""
 
@@ -165,9 +204,11 @@ class AgentToolbox(Toolbox):
         *,
         allowed: frozenset[str],
         at_home: frozenset[str],
+        guard: Watch | None = None,
+        watches: Sequence[Watch] = (),
         meter: Meter = UNMETERED,
     ) -> None:
-        super().__init__(scope, rights, notes, clock, meter=meter, run=PURPOSE)
+        super().__init__(scope, rights, notes, clock, guard=guard, watches=watches, meter=meter, run=PURPOSE)
         self._memory = scope
         self._allowed = allowed
         self._at_home = at_home
@@ -216,11 +257,23 @@ def _place(tool: str, line: str) -> str:
     return str(Path(line).resolve()) if tool == "glob" else line
 
 
-def _toolbox(memory: Scope, agent: Agent, notes: Notes, clock: Clock, meter: Meter) -> AgentToolbox:
-    allowed = _FILE_TOOLS if agent.tools is None else _FILE_TOOLS.intersection(agent.tools)
+def _toolbox(
+    memory: Scope, agent: Agent, notes: Notes, clock: Clock, *, guard: Watch | None, watch: Watch, meter: Meter
+) -> AgentToolbox:
+    allowed = FILE_TOOLS if agent.tools is None else FILE_TOOLS.intersection(agent.tools)
     given = (_MEMORY_TOOLS if memory.writable else frozenset({"read"})) if memory.enabled else frozenset[str]()
     rights = Rights(read=memory.readable, write=memory.writable)
-    return AgentToolbox(memory, rights, notes, clock, allowed=allowed, at_home=given - allowed, meter=meter)
+    return AgentToolbox(
+        memory,
+        rights,
+        notes,
+        clock,
+        allowed=allowed,
+        at_home=given - allowed,
+        guard=guard,
+        watches=(watch,),
+        meter=meter,
+    )
 
 
 async def _to_the_end(model: Model, request: Request, toolbox: Toolbox, *, max_turns: int) -> Finished:
@@ -267,7 +320,7 @@ def _report(finished: Finished) -> str:
 
 
 def _refused(name: str, reason: str) -> ToolResult:
-    log.info("agent_tool_denied", tool=name if name in _FILE_TOOLS | {AGENT} else "unknown")
+    log.info("agent_tool_denied", tool=name if name in FILE_TOOLS | {AGENT} else "unknown")
     return ToolResult(content=reason, is_error=True)
 
 

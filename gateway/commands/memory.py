@@ -1,17 +1,18 @@
 """/memory: see what is remembered here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.commands.table import Asked, Handler, Reply
-from memory.errors import MemoryFault, PathRefused
+from memory.errors import MemoryFault
 from memory.freshness import age_days, age_words
-from memory.notes import NoteMissing, Notes
-from memory.paths import readable_path
+from memory.lookup import look_up
+from memory.notes import Notes
 from memory.ports import Clock
 from memory.scan import Scans
 
 _LISTED = 40
+_OFFERED = 10
 _SHOWN = 6000
 
 
@@ -51,18 +52,21 @@ class MemoryCommands:
         )
 
     async def _show(self, asked: Asked, name: str) -> Reply:
-        for candidate in (name, name.strip("`"), f"{name.strip('`')}.md"):
-            try:
-                path = readable_path(asked.scope, candidate)
-                if not path.is_relative_to(asked.scope.memory_dir):  # a project's own files are no memory
-                    continue
-            except PathRefused:
-                continue
-            try:
-                note = await self.notes.read(asked.scope, path)
-            except NoteMissing:
-                continue
-            except MemoryFault as error:
-                return Reply(text=f"I can't show `{candidate}`: {error}.")
-            return Reply(text=f"**{candidate}**\n\n````markdown\n{note.text[:_SHOWN]}\n````")
-        return Reply(text=f"I have no note `{name}` here. `/memory` lists them.")
+        scope, wanted = asked.scope, name.strip("`").strip()
+        found = await look_up(scope, self.scanner, name) or await look_up(scope, self.scanner, wanted)
+        names = [path.relative_to(scope.memory_dir).as_posix() for path in found]
+        if not found:
+            return Reply(text=f"I have no note `{name}` here. `/memory` lists them.")
+        if len(found) > 1:
+            return Reply(text=_which(wanted, names))
+        try:
+            note = await self.notes.read(scope, found[0])
+        except MemoryFault as error:
+            return Reply(text=f"I can't show `{names[0]}`: {error}.")
+        return Reply(text=f"**{names[0]}**\n\n````markdown\n{note.text[:_SHOWN]}\n````")
+
+
+def _which(wanted: str, found: Sequence[str]) -> str:
+    more = f"\n\n… and {len(found) - _OFFERED} more." if len(found) > _OFFERED else ""
+    lines = "\n".join(f"- `{name}`" for name in found[:_OFFERED])
+    return f"Several notes fit `{wanted}`:\n\n{lines}{more}\n\n`/memory NAME` shows one."

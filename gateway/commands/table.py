@@ -15,11 +15,15 @@ MENU: Sequence[tuple[str, str]] = (
     ("instructions", "which instruction files apply here, in which order"),
     ("memory", "what I remember here; /memory NAME shows one note"),
     ("why", "which notes shaped my last answer, and who said what is in them"),
+    ("dream", "put memory in order now; /dream status, stop, diff, undo"),
     ("forget", "forget a note or a fact for good: /forget NAME or WORDS"),
+    ("jobs", "what the scheduler did and does next; for owners"),
+    ("mode", "keep memory in notes at once or in a day log: /mode log, /mode auto; for owners"),
+    ("team", "what the team shares here, and what waits for your word; /team yes, no, show, who, sync"),
     ("ignore", "leave memory aside in this conversation: /ignore on, /ignore off"),
 )
 """Names and summaries of all commands, as the platforms' menus and /help show them."""
-_OF_MEMORY = frozenset({"memory", "remember", "dream"})
+_OF_MEMORY = frozenset({"memory", "remember", "dream", "mode"})
 """What only means something while memory is on, whether or not it can be said here yet."""
 _OF_A_CONVERSATION = frozenset({"new", "stop", "why", "ignore"})
 """What acts on a conversation, and so means nothing where a chat's conversations are its threads and this is none."""

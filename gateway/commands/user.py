@@ -2,18 +2,31 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from anyio import to_thread
+
+from gateway.agent.subagents import FILE_TOOLS
 from gateway.commands.table import MENU, Asked, Handler, Reply
 from gateway.history import History
+from gateway.scopes import Scopes
 from gateway.settings import Settings
 from gateway.usage import Usage
+from memory.agents import load_agents
 from memory.instructions.layers import Instructions
 from memory.instructions.telling import describe
 from memory.ports import Clock
 from memory.scan import Scans
-from memory.scope import Mode
+from memory.scope import Mode, OptOut, Part, Scope
 
 _DAY = 86_400.0
+_PARTS = {
+    Part.MEMORY: "memory",
+    Part.RECALL: "recalling notes",
+    Part.EXTRACTION: "saving notes after each answer",
+    Part.DREAM: "the nightly tidying",
+    Part.TEAM: "team memory",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +34,7 @@ class UserCommands:
     """The handlers and what they look at. `identity_note` says what the operator should know of a platform."""
 
     settings: Settings
+    scopes: Scopes
     history: History
     usage: Usage
     scanner: Scans
@@ -81,6 +95,8 @@ class UserCommands:
             f"- Model: `{self.settings.model.chat}`",
             f"- Conversation: {len(session.messages)} messages so far" if session else "- Conversation: none open",
             await self._memory(asked),
+            _left_out(scope),
+            await self._agents(scope),
             f"- Time zone: {scope.timezone}",
             f"- Last 24 hours: {spent:,} tokens",
             self.identity_note(address.platform),
@@ -98,4 +114,25 @@ class UserCommands:
         count = len(await self.scanner.scan(scope))
         how = "a daily log, sorted at night" if scope.mode is Mode.LOG else "notes"
         team = f", team memory of {scope.project}" if scope.team_dir is not None else ""
-        return f"- Memory: on, {count} notes, kept as {how}{team}"
+        chosen = await self.scopes.chosen(scope.principal)
+        by = ", as set with `/mode`, whatever `reverie.toml` says" if chosen and chosen.mode else ""
+        return f"- Memory: on, {count} notes, kept as {how}{by}{team}"
+
+    async def _agents(self, scope: Scope) -> str:
+        agents = await to_thread.run_sync(
+            partial(load_agents, self.settings.home, scope.project_root, tools=FILE_TOOLS)
+        )
+        named = [f"`{each.name}` ({f'memory: {each.memory}' if each.memory else 'no memory'})" for each in agents.found]
+        faulty = len({fault.file for fault in agents.faults})
+        broken = f"{faulty} {'file needs' if faulty == 1 else 'files need'} mending, see `reverie doctor`"
+        told = [", ".join(named), broken if faulty else ""]
+        return f"- Agents: {'; '.join(part for part in told if part)}" if any(told) else ""
+
+
+def _left_out(scope: Scope) -> str:
+    wishes = ", ".join(dict.fromkeys(f"{_PARTS[each.part]} ({_said_by(each)})" for each in scope.opted_out))
+    return f"- Opted out of: {wishes}" if wishes else ""
+
+
+def _said_by(wish: OptOut) -> str:
+    return f"`{wish.file}`, which can't be understood there: {wish.fault}" if wish.fault else f"`{wish.file}`"

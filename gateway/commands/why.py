@@ -3,13 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from anyio import to_thread
 
 from gateway.commands.table import Asked, Handler, Reply
 from gateway.provenance import Provenance
-from memory.erasure import facts_of
+from memory.agent_memory import agent_scope, shown_as
+from memory.agents import load_agents
 from memory.errors import PathRefused
+from memory.facts import facts_of
 from memory.freshness import age_days, age_words
 from memory.paths import readable_path
 from memory.ports import Clock
@@ -22,14 +25,18 @@ _FILE_BYTES = 1024 * 1024
 _NAMED = 5
 UNKNOWN = "unknown who said it"
 
+_Notes = Mapping[str, tuple[Scope, NoteHeader]]
+"""The notes by the names that they were shown under, each with the scope in which it can be read."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class WhyCommand:
-    """The handler; it reads nothing outside the asker's scope."""
+    """The handler; it reads nothing outside the asker's scope and its agents' memories. `home` is $REVERIE_HOME."""
 
     provenance: Provenance
     scanner: Scans
     clock: Clock
+    home: Path
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -44,33 +51,44 @@ class WhyCommand:
         shaping = await self.provenance.shaping(scope, str(asked.claim.inbound.address))
         if shaping is None:
             return Reply(text="I have not answered anything here yet.")
-        headers = {header.name: header for header in await self.scanner.scan(scope)}
+        notes = await self._notes(scope, (*shaping.recalled, *shaping.earlier))
         opened = await to_thread.run_sync(partial(_names, scope, shaping.read))
         parts = [
-            await self._part(scope, headers, "Recalled for my last answer:", shaping.recalled),
-            await self._part(scope, headers, "Opened by me for it:", [name for name in opened if name in headers]),
-            await self._part(scope, headers, "Recalled earlier in this conversation:", shaping.earlier),
+            await self._part(notes, "Recalled for my last answer:", shaping.recalled),
+            await self._part(notes, "Opened by me for it:", [name for name in opened if name in notes]),
+            await self._part(notes, "Recalled earlier in this conversation:", shaping.earlier),
         ]
         text = "\n\n".join(part for part in parts if part) or "No note came along with my last answer."
         index = f"The index of all notes (`{scope.index.name}`) is always in front of me."
         return Reply(text=f"{text}\n\n{index}")
 
-    async def _part(self, scope: Scope, headers: Mapping[str, NoteHeader], title: str, names: Iterable[str]) -> str:
-        wanted = [name for name in names if name.endswith(".md") and ":" not in name]  # others are no notes of memory
-        there = [headers[name] for name in wanted if name in headers]
-        lines = [await self._line(scope, header) for header in there]
-        missing = len(wanted) - len(there)
+    async def _notes(self, scope: Scope, shown: Sequence[str]) -> _Notes:
+        notes = {header.name: (scope, header) for header in await self.scanner.scan(scope)}
+        if not any(name.startswith("@") for name in shown):
+            return notes
+        agents = await to_thread.run_sync(load_agents, self.home, scope.project_root)
+        for agent in agents.found:
+            memory = await to_thread.run_sync(partial(agent_scope, scope, agent, home=self.home))
+            if memory.enabled and any(name.startswith(shown_as(agent.name)) for name in shown):
+                headers = await self.scanner.scan(memory)
+                notes |= {shown_as(agent.name, header.name): (memory, header) for header in headers}
+        return notes
+
+    async def _part(self, notes: _Notes, title: str, names: Iterable[str]) -> str:
+        wanted = [name for name in names if name.endswith(".md")]  # others are no notes of memory
+        lines = [await self._line(name, *notes[name]) for name in wanted if name in notes]
+        missing = len(wanted) - len(lines)
         if missing:  # a name may tell what was forgotten
             lines.append(f"- {missing} that {'is' if missing == 1 else 'are'} no longer there")
         return "\n".join([title, "", *lines]) if lines else ""
 
-    async def _line(self, scope: Scope, header: NoteHeader) -> str:
+    async def _line(self, name: str, scope: Scope, header: NoteHeader) -> str:
         text = await to_thread.run_sync(partial(read_text, scope.memory_dir, header.path, limit=_FILE_BYTES))
         hashes = list(dict.fromkeys(map(fact_hash, facts_of(text))))
         sources = await self.provenance.sources(scope, hashes)
         age = age_words(age_days(header.mtime, self.clock().timestamp()))
         team = ", team memory" if header.team else ""
-        return f"- `{header.name}` (saved {age}{team}): {_who(hashes, sources)}"
+        return f"- `{name}` (saved {age}{team}): {_who(hashes, sources)}"
 
 
 def _names(scope: Scope, paths: Sequence[str]) -> list[str]:

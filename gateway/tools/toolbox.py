@@ -7,10 +7,13 @@
 | append            | Markdown below `rights.write`; with `append_only` that file alone |
 | Agent             | in a person's turn only: forks and agents are given none       |
 | anything else     | denied                                                         |
+
+In a shared chat a guard looks, besides, at whose facts a change takes out; see `gateway.tools.guard`. Where a person is
+asked before their words reach a team, a change in T is staged (`drafts`) and waits for that.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,21 +24,30 @@ from anthropic.lib.tools import ToolError
 from anthropic.lib.tools.agent_toolset import AgentToolContext, beta_glob_tool, beta_read_tool
 
 from gateway.tools import search
-from gateway.tools.definitions import DEFINITIONS
+from gateway.tools.guard import watched
 from memory.detection import MemoryKind, kind_of
 from memory.errors import MemoryFault, PathRefused, WriteRefused
 from memory.freshness import age_days, freshness_note
-from memory.notes import Note, Notes
+from memory.notes import Note, Notes, Watch
 from memory.paths import contained, in_team, readable_path, writable_path
 from memory.ports import UNMETERED, Clock, Meter, Rights
 from memory.scope import Scope
+from memory.team_notes import TeamNotes
 
 Tool = Callable[[Mapping[str, Any]], Awaitable[Any]]
 AfterRead = Callable[[Path], Awaitable[str]]
 """Returns what is to be said after a file was read, such as rules for it."""
 
 _FILE_TOOLS = frozenset({"read", "write", "edit", "append", "delete", "glob", "grep"})
-_AGENT_RUN = "agent"
+_CHAT, _AGENT_RUN = "chat", "agent"
+_FORGET = (
+    "The notes are cleared of it. What was said stays in the transcript and the day logs: `/forget` clears those too."
+)
+_STAGED = (
+    "This change is staged, not shared: after your answer the person is shown it and asked. Until they confirm it, "
+    "nobody else sees anything of it; so say that it waits for their word, not that it is shared."
+)
+_WAITS = "(As the file would be once the person confirms what is staged of it; the team does not see that yet.)"
 
 log = structlog.get_logger(__name__)
 
@@ -60,13 +72,21 @@ class Toolbox:
         *,
         agent: Tool | None = None,
         after_read: AfterRead | None = None,
+        guard: Watch | None = None,
+        watches: Sequence[Watch] = (),
         meter: Meter = UNMETERED,
-        run: str = "chat",
+        run: str = _CHAT,
+        drafts: TeamNotes | None = None,
     ) -> None:
-        """Take the parts; `run` is the word under which the meter counts what is used here."""
+        """Take the parts; `run` is the word under which the meter counts what is used here.
+
+        `guard` may refuse a change, which `watches` then don't see. `drafts` take the changes of T that `rights` leave
+        out; without them those are refused.
+        """
         self._scope = scope
         self._rights = rights
-        self._notes = notes
+        self._notes = watched(notes, *filter(None, (guard, *watches)))
+        self._drafts = drafts
         self._clock = clock
         self._seen: dict[Path, str] = {}
         self._written: dict[Path, None] = {}
@@ -86,13 +106,8 @@ class Toolbox:
         } | ({"Agent": agent} if agent else {})
 
     @property
-    def definitions(self) -> list[dict[str, Any]]:
-        """What the model is told of its tools: the same for every run."""
-        return list(DEFINITIONS)
-
-    @property
     def written(self) -> tuple[Path, ...]:
-        """The files that were written or deleted, or whose write was cut off, each once, in order."""
+        """The files that were written or deleted, or whose write was cut off, each once, in order; none only staged."""
         return tuple(self._written)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -111,6 +126,10 @@ class Toolbox:
 
     async def _read(self, given: Mapping[str, Any]) -> Any:
         path = self._readable(_text(given, "file_path"))
+        waiting = await self._drafts.waiting(self._scope, path) if self._drafts is not None else None
+        if waiting is not None:
+            self._seen[path] = waiting.hash
+            return f"{_WAITS}\n\n{waiting.text}"
         if path.suffix == ".md" and path.is_relative_to(self._scope.memory_dir) and path.is_file():
             self._seen[path] = (await self._notes.read(self._scope, path)).hash
         text = await _apart(beta_read_tool(self._context), dict(given) | {"file_path": str(path)})
@@ -125,13 +144,13 @@ class Toolbox:
     async def _write(self, given: Mapping[str, Any]) -> str:
         path = self._writable(_text(given, "file_path"))
         with self._noting(path):
-            note = await self._notes.write(self._scope, path, _text(given, "content"), expected=self._seen.get(path))
+            note = await self._on(path).write(self._scope, path, _text(given, "content"), expected=self._seen.get(path))
         return self._done(note, "written")
 
     async def _edit(self, given: Mapping[str, Any]) -> str:
         path = self._writable(_text(given, "file_path"))
         with self._noting(path):
-            note = await self._notes.edit(
+            note = await self._on(path).edit(
                 self._scope,
                 path,
                 _text(given, "old_string"),
@@ -144,15 +163,17 @@ class Toolbox:
     async def _append(self, given: Mapping[str, Any]) -> str:
         path = self._writable(_text(given, "file_path"), appending=True)
         with self._noting(path):
-            note = await self._notes.append(self._scope, path, _text(given, "content"))
+            note = await self._on(path).append(self._scope, path, _text(given, "content"))
         return self._done(note, "added to")
 
     async def _delete(self, given: Mapping[str, Any]) -> str:
         path = self._writable(_text(given, "file_path"))
         with self._noting(path):
-            await self._notes.delete(self._scope, path, expected=self._seen.get(path))
+            await self._on(path).delete(self._scope, path, expected=self._seen.get(path))
         self._seen.pop(path, None)
-        return f"{path} is deleted."
+        if self._stages(path):
+            return f"{path}: {_STAGED}"
+        return f"{path} is deleted. {_FORGET}" if self._run == _CHAT else f"{path} is deleted."
 
     async def _glob(self, given: Mapping[str, Any]) -> Any:
         where = self._readable(_text({"path": ".", **given}, "path") or ".")
@@ -181,13 +202,23 @@ class Toolbox:
             if appending and path == only:
                 return path
             raise WriteRefused(f"in this run the only thing that may be written is {only}, by appending to it")
-        if in_team(self._scope, path) and self._scope.team_dir not in self._rights.write:
+        if self._stages(path) and self._drafts is None:
             raise WriteRefused("team memory can't be written from here; say it in a chat of the team")
         return contained(str(path), base=self._scope.memory_dir, roots=self._rights.write)
+
+    def _stages(self, path: Path) -> bool:
+        """Whether a change of this file is not this run's to make, as it is the team's."""
+        return in_team(self._scope, path) and self._scope.team_dir not in self._rights.write
+
+    def _on(self, path: Path) -> Notes:
+        return self._drafts if self._drafts is not None and self._stages(path) else self._notes
 
     @contextmanager
     def _noting(self, path: Path) -> Iterator[None]:
         """Note the write of `path` if it succeeds, and if it is cancelled: it may have been done all the same."""
+        if self._stages(path):
+            yield
+            return
         try:
             yield
         except asyncio.CancelledError:
@@ -197,6 +228,8 @@ class Toolbox:
 
     def _done(self, note: Note, verb: str) -> str:
         self._seen[note.path] = note.hash
+        if self._stages(note.path):
+            return f"{note.path}: {_STAGED}"
         return "\n".join([f"{note.path} is {verb}.", *(str(warning) for warning in note.warnings)])
 
     def _meter_use(self, name: str, given: Mapping[str, Any]) -> None:

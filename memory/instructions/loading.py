@@ -2,7 +2,8 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +32,8 @@ _log = structlog.get_logger(__name__)
 class Occasion:
     """Why files are loaded: at the start of a session, or for a file that was `touched`.
 
-    `already` are the paths that the session has been told before; they are not read again.
+    `already` are the paths that the session has been told before; they are not read again. What is told for touched
+    files may in a whole session come to as much as its start may, and no more.
     """
 
     touched: Path | None = None
@@ -67,7 +69,10 @@ class Loading:
         self._occasion = occasion
         self._excluded = Exclusion(settings.excludes)
         self._seen: set[tuple[int, int]] = set()
-        self._bytes_left = settings.total_max_bytes
+        self._files_left, self._bytes_left = settings.max_files, settings.total_max_bytes
+        if occasion.touched is not None:
+            self._files_left = 2 * settings.max_files - len(occasion.already)
+            self._bytes_left = 2 * settings.total_max_bytes - _sizes(occasion.already, each=settings.file_max_bytes)
 
     def take(self, file: Path, kind: Kind) -> None:
         """Load a file with what it includes, if it is there."""
@@ -120,7 +125,7 @@ class Loading:
         identity = _identity(real)
         if identity is None or identity in self._seen or real in self._occasion.already:
             return
-        if len(self.files) >= self._settings.max_files or self._bytes_left <= 0:
+        if len(self.files) >= self._files_left or self._bytes_left <= 0:
             self._skip(label, "there are too many instructions already")
             self._warn_of_all()
             return
@@ -236,6 +241,15 @@ class Loading:
         skipped = Skipped(label=label, reason=reason)
         if skipped not in self.skipped:
             self.skipped.append(skipped)
+
+
+def _sizes(paths: Iterable[Path], *, each: int) -> int:
+    """Return how much these files may have come to, of none more than `each` bytes; one that is gone counts nothing."""
+    total = 0
+    for path in paths:
+        with suppress(OSError):
+            total += min(path.lstat().st_size, each)
+    return total
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

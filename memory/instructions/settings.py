@@ -25,7 +25,7 @@ class InstructionSettings(BaseModel):
     file_max_bytes: int = Field(default=100_000, ge=1024)
     """A longer file is cut here."""
     total_max_bytes: int = Field(default=100_000, ge=1024)
-    """What is loaded at once; even at one token a byte it leaves a session room for its conversation."""
+    """What a session begins with; what files that it uses bring up later may come to as much again, together."""
     max_files: int = Field(default=200, ge=1)
 
     @field_validator("excludes")

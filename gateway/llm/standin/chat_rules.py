@@ -1,12 +1,14 @@
 """Chat by rules: greet, note, quote what was recalled, and say honestly what this is."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gateway.llm.standin.answers import Answer, ToolCall
+from gateway.llm.standin.extraction_rules import TEAM_DIRECTORY
 from gateway.llm.standin.facts import facts_in, split_speaker
-from gateway.llm.standin.request import Conversation, Pointer, pointers
+from gateway.llm.standin.request import Conversation, Pointer, path_at, pointers
 from gateway.llm.standin.words import stems
 
 _GREETING = re.compile(
@@ -19,6 +21,7 @@ _QUESTION = re.compile(
     re.IGNORECASE,
 )
 _WANTS_LIST = re.compile(r"\buse a tool\b|\blist (?:my|your) notes\b", re.IGNORECASE)
+_SHARE = re.compile(r"^\W*share (?:this )?with (?:the|my|our) team[:,]?\s+(.+)", re.IGNORECASE | re.DOTALL)
 _AGE = re.compile(r"\b(\d+) days? (?:old|ago)\b|\b(today|yesterday)\b|\b(\d+) days\b", re.IGNORECASE)
 _FILE = re.compile(r"[^\s`\"'()<>]+\.md\b")
 _FRONTMATTER = re.compile(r"^---[ \t]*\n.*?\n---[ \t]*\n?", re.DOTALL | re.MULTILINE)
@@ -52,6 +55,8 @@ def chat(talk: Conversation) -> Answer:
         return Answer(text=_long_answer())
     if _WANTS_LIST.search(asked):
         return _list_notes(talk)
+    if (shared := _SHARE.match(asked)) and (team := TEAM_DIRECTORY.search(talk.system)):
+        return _share(talk, path_at(team[1]), " ".join(shared[1].split()))
     parts = []
     if _GREETING.search(asked):
         parts.append("Hello!")
@@ -70,6 +75,18 @@ def chat(talk: Conversation) -> Answer:
             "something about yourself, and I'll keep it."
         )
     return Answer(text="\n\n".join(parts))
+
+
+def _share(talk: Conversation, team: str, words: str) -> Answer:
+    """Write a note and its line in the index into the team's memory, then tell what came of it."""
+    if talk.rounds:
+        return Answer(text="\n\n".join(dict.fromkeys(result.text for turn in talk.rounds for result in turn)))
+    slug = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:40].strip("-") or "shared"
+    title = words[:60].translate(str.maketrans("[]", "()"))
+    header = "\n".join(f"{key}: {json.dumps(value)}" for key, value in (("name", title), ("description", words)))
+    note = {"file_path": f"{team}/{slug}.md", "content": f"---\n{header}\ntype: project\n---\n\n{words}\n"}
+    line = {"file_path": f"{team}/MEMORY.md", "content": f"- [{title}]({slug}.md)"}
+    return Answer(tools=[ToolCall(name="write", input=note), ToolCall(name="append", input=line)])
 
 
 def _from_memory(talk: Conversation, asked: str) -> str:

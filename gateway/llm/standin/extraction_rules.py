@@ -27,8 +27,8 @@ INDEX = "MEMORY.md"
 _LAST = re.compile(r"\blast\s+~?\s*(\d+)\b|~\s*(\d+) messages", re.IGNORECASE)
 _DEFAULT_MESSAGES = 10
 _DAY_LOG = re.compile(r"Day log: *[`\"']?(/[^\n`\"']*)")
-_TEAM = re.compile(r"(?:Team directory: *|\bshared with a project in )[`\"']?(/[^\n`\"']*)")
-_TEAM_CLOSED = "team directory is read-only"
+TEAM_DIRECTORY = re.compile(r"(?:Team directory: *|\bshared with a project in )[`\"']?(/[^\n`\"']*)")
+_TEAM_CLOSED = ("team directory is read-only", "team directory is only for what the person has asked to share")
 _CLOCK = re.compile(r"(?<![\d:])((?:[01]\d|2[0-3]):[0-5]\d)(?![\d])")
 _ABSENT = re.compile(r"no such|not found|n't exist|not exist|missing|no file|cannot find|nothing there", re.IGNORECASE)
 _JUST_WRITTEN = re.compile(r"^Just written\b.*$", re.MULTILINE)
@@ -75,8 +75,9 @@ def extract(talk: Conversation) -> Answer:
 def _directory_for(talk: Conversation, facts: Sequence[Fact]) -> str:
     """What is about the project alone goes to the team, where the run may write there."""
     told = f"{talk.prompt}\n{talk.system}"
-    team = _TEAM.search(told)
-    shared = team is not None and _TEAM_CLOSED not in told and all(fact.type == "project" for fact in facts)
+    team = TEAM_DIRECTORY.search(told)
+    closed = any(words in told for words in _TEAM_CLOSED)
+    shared = team is not None and not closed and all(fact.type == "project" for fact in facts)
     return path_at(team.group(1)) if team and shared else str(talk.memory_dir)
 
 

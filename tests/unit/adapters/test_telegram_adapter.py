@@ -297,6 +297,14 @@ class TestDelivering:
         assert sent.params["message_thread_id"] == 4
         assert sent.params["reply_parameters"]["message_id"] == asked
 
+    async def test_an_answer_rings_and_what_answers_nothing_does_not(
+        self, standin: TelegramStandin, ann: Chat, adapter: TelegramAdapter, bot: Identity
+    ) -> None:
+        await adapter.deliver(post(7, "answer", reply_to=str(standin.say(ann, ANN, "hi"))))
+        await adapter.deliver(post(7, "Improved 2 memories"))
+        sent = [call.params for call in standin.calls if call.method == "sendMessage"]
+        assert [bool(params.get("disable_notification")) for params in sent] == [False, True]
+
     async def test_a_question_that_was_deleted_is_answered_all_the_same(
         self, standin: TelegramStandin, ann: Chat, adapter: TelegramAdapter, bot: Identity
     ) -> None:

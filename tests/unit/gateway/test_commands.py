@@ -8,6 +8,7 @@ import pytest
 from adapters.base import Inbound
 from gateway.access import Access
 from gateway.commands.erasure import ErasureCommands
+from gateway.commands.jobs import JobsCommand
 from gateway.commands.memory import MemoryCommands
 from gateway.commands.table import MENU, Asked, Commands, Reply
 from gateway.commands.user import UserCommands
@@ -26,7 +27,10 @@ from memory.instructions.layers import Instructions
 from memory.notes import Notes
 from memory.paths import Homes
 from memory.scan import Scanner
-from memory.scope import Mode, Scope
+from memory.scope import Mode, OptOut, Part, Scope
+from scheduler.board import Board
+from scheduler.clock import SchedulerClock
+from scheduler.runs import Runs
 
 Run = Callable[..., Any]
 
@@ -47,19 +51,26 @@ def commands(
 ) -> Commands:
     scanner, leases, settings, provenance = Scanner(limit=1000), LocalLeases(), settings_of(), Provenance(database)
     homes = Homes(root=settings.home / "homes", settings=settings.memory)
+    scopes = Scopes(settings, homes, Access(database, settings, now), database)
     user = UserCommands(
-        settings=settings, history=history, usage=usage, scanner=scanner, clock=now,
+        settings=settings, scopes=scopes, history=history, usage=usage, scanner=scanner, clock=now,
         identity_note=lambda platform: f"{platform} hides group messages",
         instruction_files=Instructions(homes=homes, managed_dir=settings.managed_dir, settings=settings.instructions),
     )  # fmt: skip
     memory = MemoryCommands(notes=Notes(leases=LocalLeases()), scanner=scanner, clock=now)
-    why = WhyCommand(provenance=provenance, scanner=scanner, clock=now)
+    why = WhyCommand(provenance=provenance, scanner=scanner, clock=now, home=settings.home)
     erasure = ErasureCommands(
-        settings=settings, scopes=Scopes(settings, homes, Access(database, settings, now), database),
+        settings=settings, scopes=scopes,
         erasures=Erasures(database, now), provenance=provenance, notes=Notes(leases=leases), scanner=scanner,
         leases=leases,
     )  # fmt: skip
-    return Commands({**user.handlers, **memory.handlers, **why.handlers, **erasure.handlers})
+    runs = Runs(database, clock=now, holder="test")
+    clock = SchedulerClock([], runs=runs, settings=settings.scheduler, clock=now)
+    jobs = JobsCommand(settings=settings, scheduler=clock, board=Board(clock, runs=runs, clock=now), clock=now)
+    handlers = {"dream": user.help, "mode": user.help, "team": user.help}  # they have tests of their own
+    return Commands(
+        {**handlers, **user.handlers, **memory.handlers, **why.handlers, **erasure.handlers, **jobs.handlers}
+    )
 
 
 @pytest.fixture
@@ -163,6 +174,17 @@ async def test_memory_lists_and_shows_what_is_there(run: Run, scope: Scope) -> N
     assert "no note `coffee`" in (await run("/memory coffee")).text
 
 
+async def test_a_note_is_shown_by_its_title_or_how_that_begins_and_several_are_listed(run: Run, scope: Scope) -> None:
+    note(scope, "what-ann-drinks.md")
+    for name in ("Tea", "TEA", "what ann drinks", "What-Ann", "`Te`"):
+        assert "Ann drinks tea." in (await run(f"/memory {name}")).text, name
+    for number in range(12):
+        note(scope, f"whatever-{number}.md")
+    text = (await run("/memory what")).text
+    assert "Several notes fit `what`" in text
+    assert (text.count("- `"), "… and 3 more." in text, "drinks tea" in text) == (10, True, False)
+
+
 async def test_a_long_list_and_a_long_note_are_cut(run: Run, scope: Scope) -> None:
     for number in range(45):
         note(scope, f"{number}.md", "x" * 10_000)
@@ -180,6 +202,29 @@ async def test_memory_shows_nothing_from_elsewhere(run: Run, scope: Scope, tmp_p
     outside = (str(tmp_path / "secret.md"), "../" * 4 + "secret.md", str(root / "secret.md"), "~/secret.md", "..")
     for name in (*outside, "link.md", "link"):
         assert "canary" not in (await run(f"/memory {name}", within=member)).text
+
+
+async def test_status_says_what_is_opted_out_of_and_which_file_says_so(run: Run, scope: Scope) -> None:
+    assert "Opted out" not in (await run("/status")).text
+    dream = OptOut(part=Part.DREAM, file="settings.toml")
+    recall = OptOut(part=Part.RECALL, file=".claude/reverie.toml", fault="switch_neither_on_nor_off")
+    text = (await run("/status", within=scope.after([dream, recall]))).text
+    assert "- Opted out of: the nightly tidying (`settings.toml`), recalling notes (`.claude/reverie.toml`" in text
+    assert "can't be understood there: switch_neither_on_nor_off" in text
+    off = scope.after([OptOut(part=Part.MEMORY, file="settings.toml", fault="TOMLDecodeError")])
+    assert "- Opted out of: memory (`settings.toml`" in (await run("/status", within=off)).text
+
+
+async def test_status_names_the_agents_with_their_memory_and_counts_files_at_fault(
+    run: Run, settings_of: Callable[..., Settings]
+) -> None:
+    assert "Agents" not in (await run("/status")).text
+    folder = settings_of().home / "agents"
+    folder.mkdir(parents=True)
+    for name, more in (("scout", ""), ("gardener", "memory: user\n"), ("odd", "tools: [bash]\n")):
+        (folder / f"{name}.md").write_text(f"---\nname: {name}\ndescription: d\n{more}---\n\nWork.\n")
+    expected = "- Agents: `gardener` (memory: user), `odd` (no memory), `scout` (no memory); 1 file needs mending"
+    assert expected in (await run("/status")).text
 
 
 async def test_memory_and_status_say_that_memory_is_off(run: Run, scope: Scope) -> None:

@@ -85,6 +85,25 @@ def slack_env(base: str, *, bot: str = "xoxb-stand-in", app: str = "xapp-stand-i
     return {"SLACK_BOT_TOKEN": bot, "SLACK_APP_TOKEN": app, "SLACK_API_URL": f"{base}/api/"}
 
 
+async def test_agents_whose_files_are_at_fault_are_named_with_the_cure(home: Path, tmp_path: Path) -> None:
+    for root, folder in ((home, "agents"), (tmp_path / "tea", ".claude/agents")):
+        (root / folder).mkdir(parents=True)
+        (root / folder / "good.md").write_text("---\nname: good\ndescription: d\ntools: [read]\n---\n\nWork.\n")
+    projects = json.dumps({"tea": {"root": str(tmp_path / "tea"), "chats": ["telegram:-1"]}})
+    _, found = await examined(home)
+    assert (found["agents"]["status"], "good" in found["agents"]["finding"]) == ("ok", True)
+    _, found = await examined(home, REVERIE_PROJECTS=projects)
+    assert str(tmp_path / "tea/.claude/agents/good.md") in found["agents"]["finding"]
+    assert "already" in found["agents"]["finding"]
+    (home / "agents/odd.md").write_text("---\nname: odd\ndescription: d\ntools: [read, bash]\n---\n\nWork.\n")
+    _, found = await examined(home)
+    assert (found["agents"]["status"], "bash" in found["agents"]["finding"]) == ("warn", True)
+    (home / "agents/odd.md").write_text("no head")
+    _, found = await examined(home)
+    assert "no frontmatter" in found["agents"]["finding"]
+    assert "between two lines of ---" in found["agents"]["cure"]
+
+
 def open_to_others(path: Path) -> None:
     path.chmod(0o755)
 

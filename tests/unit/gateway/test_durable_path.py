@@ -70,8 +70,6 @@ async def unfinished(database: Database) -> bool:
 async def test_whenever_it_is_cut_off_each_message_is_answered_once_and_in_order(
     *, database: Database, said: Callable[..., Inbound], now: Any, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    if not database.is_sqlite:
-        pytest.skip("asyncpg tells the event loop of every connection that is cancelled while it opens")
     monkeypatch.setattr("gateway.reply._STAYS_AFTER", 0.0)
     chance = random.Random(seed)
     adapter = SlowAdapter(can_find=True)

@@ -2,43 +2,14 @@ import asyncio
 import sqlite3
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
-from sqlalchemy import Connection, MetaData, text
+from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from gateway.db.engine import Database, connect, migrate
-from gateway.db.schema import METADATAS
 from gateway.errors import StartRefused
-
-HOW_TO_REGENERATE = (
-    'The tables differ from the migrations. Write the next one with `python -m gateway.db.revise 0002 "What changed"`; '
-    "before the first release delete versions/0001_first_tables.py and write it anew with the number 0001."
-)
-
-
-@pytest.fixture
-def sqlite_only(database: Database) -> Database:
-    if not database.is_sqlite:
-        pytest.skip("about SQLite")
-    return database
-
-
-async def test_the_migrations_lead_to_the_tables_that_the_program_has(database: Database) -> None:
-    def differences(connection: Connection) -> list[Any]:
-        together = MetaData()
-        for metadata in METADATAS:
-            for table in metadata.tables.values():
-                table.to_metadata(together)
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        return list(compare_metadata(context, together))
-
-    async with database.engine.begin() as connection:
-        found = await connection.run_sync(differences)
-    assert found == [], HOW_TO_REGENERATE
+from tests.postgres import sqlite_only
 
 
 async def test_migrating_again_changes_nothing(database: Database) -> None:
@@ -53,20 +24,22 @@ async def test_two_processes_may_migrate_a_new_database_at_once(tmp_path: Path) 
         await database.engine.dispose()
 
 
-async def test_a_connection_keeps_what_was_acknowledged_and_checks_its_keys(sqlite_only: Database) -> None:
-    async with sqlite_only.read() as session:
+@sqlite_only
+async def test_a_connection_keeps_what_was_acknowledged_and_checks_its_keys(database: Database) -> None:
+    async with database.read() as session:
         values = [await session.scalar(text(f"PRAGMA {name}")) for name in ("journal_mode", "synchronous")]
         values.append(await session.scalar(text("PRAGMA foreign_keys")))
         values.append(await session.scalar(text("PRAGMA busy_timeout")))
     assert values == ["wal", 2, 1, 30_000]
 
 
-async def test_a_writer_takes_its_place_in_line_when_it_begins(sqlite_only: Database) -> None:
-    file = sqlite_only.engine.url.database
+@sqlite_only
+async def test_a_writer_takes_its_place_in_line_when_it_begins(database: Database) -> None:
+    file = database.engine.url.database
     assert file is not None
     other = sqlite3.connect(file, timeout=0, isolation_level=None)
     try:
-        async with sqlite_only.write() as session:
+        async with database.write() as session:
             await session.execute(text("SELECT 1"))
             with pytest.raises(sqlite3.OperationalError, match="locked"):
                 other.execute("BEGIN IMMEDIATE")
@@ -118,8 +91,7 @@ async def test_a_writer_that_fails_leaves_nothing(database: Database) -> None:
         assert await session.scalar(text("SELECT count(*) FROM counted")) == 0
 
 
-async def test_a_cancelled_writer_leaves_the_line_open(sqlite_only: Database) -> None:
-    database = sqlite_only  # asyncpg tells the event loop of every connection that is cancelled while it opens
+async def test_a_cancelled_writer_leaves_the_line_open(database: Database) -> None:
     async with database.write() as session:
         await session.execute(text("CREATE TABLE counted (n INTEGER)"))
 
@@ -154,13 +126,14 @@ async def test_the_file_is_its_owners_only(tmp_path: Path) -> None:
     assert modes == [0o600] * 3  # with the journal and its index
 
 
-async def test_a_newer_schema_is_refused_and_nothing_is_changed(sqlite_only: Database) -> None:
-    async with sqlite_only.write() as session:
+@sqlite_only
+async def test_a_newer_schema_is_refused_and_nothing_is_changed(database: Database) -> None:
+    async with database.write() as session:
         await session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         await session.execute(text("DROP TABLE leases"))
     with pytest.raises(StartRefused, match="schema version 9999, which is newer"):
-        await migrate(sqlite_only)
-    async with sqlite_only.read() as session:
+        await migrate(database)
+    async with database.read() as session:
         assert await session.scalar(text("SELECT version_num FROM alembic_version")) == "9999"
         assert await session.scalar(text("SELECT count(*) FROM sqlite_master WHERE name = 'leases'")) == 0
 

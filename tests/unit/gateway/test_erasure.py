@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,14 +10,17 @@ from sqlalchemy import func, select
 from adapters.base import Account, Address
 from gateway.access import Access
 from gateway.db.engine import Database
-from gateway.db.models import DueRow, SessionRow
+from gateway.db.models import DueRow, ErasureRow, SessionRow
 from gateway.erasures import Erasures
+from gateway.errors import OutOfDate
 from gateway.history import History, Line, Session, Turned
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
-from memory.erasure import Gone
+from memory.gone import Gone
 from memory.paths import Homes
+from memory.prompt import memory_prompt
+from memory.prompt_sections import SHARED_TAG
 from memory.scope import Scope
 
 HERE = "telegram:42"
@@ -55,6 +59,18 @@ async def turn(
     return session
 
 
+def text(words: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": words}]
+
+
+async def store(database: Database, history: History, session: Session, *lines: Line) -> None:
+    async with database.write() as transaction:
+        turned = Turned(
+            lines=lines, recalled=(), rules=(), written=(), told_date="2026-05-01", told_notes_at=0.0, inbox_id=9
+        )
+        await history.add_turn(transaction, session, turned)
+
+
 async def said_today(history: History, scope: Scope) -> list[str]:
     day = (datetime(2026, 5, 1, tzinfo=UTC), datetime(2026, 5, 2, tzinfo=UTC))
     return [each.text for each in await history.said_between(scope, *day)]
@@ -79,22 +95,23 @@ async def test_the_turns_in_which_it_was_said_are_forgotten_with_their_answers(
     assert await said_today(history, scope) == ["it rains", "ah"]
 
 
-async def test_erasing_ends_all_sessions_of_the_memory_and_drops_what_was_due_of_those_that_know_of_it(
-    database: Database, history: History, erasures: Erasures, make_scope: Callable[..., Scope], now: Any
+async def test_erasing_ends_all_sessions_of_the_memory_and_leaves_of_what_is_due_what_tells_nothing(
+    database: Database, history: History, erasures: Erasures, make_scope: Callable[..., Scope]
 ) -> None:
     scope, other = make_scope(), make_scope("person:telegram:43")
     mine = await turn(database, history, scope, "my zebra")
-    thread = await turn(database, history, scope, "hello", conversation=f"{HERE}/7")
-    theirs = await turn(database, history, other, "my zebra", conversation="telegram:43")
-    now.forward(1)
-    await erasures.erase(scope, messages=[1], what=FORGOTTEN)
+    await turn(database, history, scope, "I live in Kiel", inbox_id=2)
+    thread = await turn(database, history, scope, "hello", conversation=f"{HERE}/7", inbox_id=3)
+    theirs = await turn(database, history, other, "my zebra", conversation="telegram:43", inbox_id=4)
+    await erasures.erase(scope, messages=[1, 2, 3], what=FORGOTTEN)
     assert await history.open_session(scope, HERE) is None
     assert await history.open_session(scope, f"{HERE}/7") is None
     assert await history.open_session(other, "telegram:43") is not None
-    assert await history.due() == [thread.id, theirs.id]
-    assert [await erasures.touch(each.id) for each in (mine, thread, theirs)] == [True, False, False]
-    now.forward(1)
-    assert not await erasures.touch((await turn(database, history, scope, "anew")).id)
+    found = [await history.due_extraction(each.id) for each in (mine, thread, theirs)]
+    texts = [str([message["content"] for message in one[1].messages]) for one in found if one is not None]
+    assert ["zebra" in text for text in texts] == [False, False, True]
+    assert ["Kiel" in texts[0], "hello" in texts[1]] == [True, True]
+    assert [one[0].forced for one in found if one is not None] == [True, True, False]
     assert await said_today(history, other) == ["my zebra", "ah"]
 
 
@@ -110,29 +127,171 @@ async def test_what_stays_due_is_extracted_with_a_prompt_that_has_lost_it(
     assert found[1].system == [{"type": "text", "text": "# Index\n\n- [Tea](tea.md): drinks\n"}]
 
 
-async def test_what_is_due_of_a_session_that_was_shown_it_is_dropped(
+async def test_the_indexes_in_a_prompt_lose_headings_too_and_the_rest_of_it_stays(
     database: Database, history: History, erasures: Erasures, scope: Scope
 ) -> None:
-    await turn(database, history, scope, "and then?\nAnn keeps a zebra\nIt rains")
+    team = scope.memory_dir / "team"
+    team.mkdir()
+    scope = replace(scope, team_dir=team)
+    for folder in (scope.memory_dir, team):
+        (folder / "MEMORY.md").write_text("# Zebras\n\n- [Pets](pets.md): a zebra\n- [Zebra](zebra.md): z\n\n# Tea\n")
+    prompt = await memory_prompt(scope)
+    session = await history.start_session(scope, HERE, system=text(prompt), today="2026-05-01")
+    await turn(database, history, scope, "it rains")
     await erasures.erase(scope, messages=[], what=FORGOTTEN)
-    assert await history.due() == []
+    found = await history.due_extraction(session.id)
+    assert found is not None
+    left = "\n- [pets](pets.md)\n\n# Tea"
+    whole = "# Zebras\n\n- [Pets](pets.md): a zebra\n- [Zebra](zebra.md): z\n\n# Tea"
+    assert prompt.count(whole) == 2
+    assert found[1].system == text(prompt.replace(whole, left))
 
 
-async def test_a_turn_that_ran_while_something_was_forgotten_is_not_extracted(
+async def test_a_message_that_was_shown_it_loses_the_block_and_stays_due(
+    database: Database, history: History, erasures: Erasures, make_scope: Callable[..., Scope]
+) -> None:
+    scope = make_scope("chat:telegram:-1", shared=True)
+    session = await history.start_session(scope, HERE, system=[], today="2026-05-01")
+    recalled = {"type": "text", "text": "<reminder>\nAnn keeps a zebra\n</reminder>"}
+    call = {"type": "tool_use", "id": "1", "name": "read", "input": {"file_path": "/a/zebra.md"}}
+    result = {"type": "tool_result", "tool_use_id": "1", "content": "stripes"}
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    lines = [
+        Line(role="user", content=[recalled, {"type": "text", "text": "it rains"}], said="it rains"),
+        Line(role="assistant", content=[thought, call]),
+        Line(role="user", content=[result]),
+        Line(role="assistant", content=[{"type": "text", "text": "so it does"}], said="so it does"),
+    ]
+    await store(database, history, session, *lines)
+    await erasures.erase(scope, messages=[], what=FORGOTTEN, names=["zebra.md"])
+    due = await history.due_extraction(session.id)
+    assert due is not None
+    gone = {"type": "text", "text": "(forgotten)"}
+    assert [message["content"] for message in due[1].messages] == [
+        [gone, {"type": "text", "text": "it rains"}],
+        [{**call, "input": {}}],
+        [{**result, "content": "(forgotten)"}],
+        [{"type": "text", "text": "so it does"}],
+    ]
+
+
+async def test_of_a_turn_that_ran_while_something_was_forgotten_nothing_is_kept_and_the_rest_stays_due(
+    database: Database, history: History, erasures: Erasures, scope: Scope
+) -> None:
+    await turn(database, history, scope, "I live in Kiel")
+    under_way = await history.open_session(scope, HERE)
+    assert under_way is not None
+    await erasures.erase(scope, messages=[], what=FORGOTTEN)
+    await store(database, history, under_way, Line(role="user", content=text("my zebra"), said="my zebra"))
+    due = await history.due_extraction(under_way.id)
+    assert due is not None
+    assert due[0].new_messages == 2
+    assert "zebra" not in str(due[1].messages)
+    assert await said_today(history, scope) == ["I live in Kiel", "ah"]
+
+
+async def test_a_session_whose_prompt_was_read_before_something_was_forgotten_is_refused(
+    history: History, erasures: Erasures, scope: Scope, make_scope: Callable[..., Scope]
+) -> None:
+    mark, others = await history.mark(scope), await history.mark(make_scope(project="coffee"))
+    await erasures.erase(scope, messages=[], what=Gone(notes=frozenset(["empty.md"]), texts=(), corpus=()))
+    with pytest.raises(OutOfDate):
+        await history.start_session(scope, HERE, system=text("zebra"), today="2026-05-01", mark=mark)
+    coffee = make_scope(project="coffee")
+    await history.start_session(coffee, f"{HERE}/7", system=text("tea"), today="2026-05-01", mark=others)
+    mark = await history.mark(scope)
+    await history.start_session(scope, HERE, system=text("tea"), today="2026-05-01", mark=mark)
+
+
+async def test_a_session_with_memory_is_refused_where_memory_was_left_aside_meanwhile(
+    history: History, erasures: Erasures, scope: Scope
+) -> None:
+    mark = await history.mark(scope)
+    await erasures.ignore(scope, HERE)
+    with pytest.raises(OutOfDate):
+        await history.start_session(scope, HERE, system=text("zebra"), today="2026-05-01", mark=mark)
+    without = replace(scope, enabled=False)
+    assert (await history.start_session(without, HERE, system=text(""), today="2026-05-01", mark=mark)).messages == []
+
+
+async def test_a_session_is_not_taken_back_once_it_was_cleared(
+    database: Database, history: History, erasures: Erasures, scope: Scope
+) -> None:
+    former = await history.start_session(scope, HERE, system=text("zebra"), today="2026-05-01")
+    await erasures.erase(scope, messages=[], what=FORGOTTEN)
+    async with database.write() as session:
+        await history.take_back(session, HERE, former.id)
+    assert await history.open_session(scope, HERE) is None
+
+
+def team_prompt(own: str, team: str) -> list[dict[str, Any]]:
+    index = f"## The index\n\n- [Own](own.md): {own}\n\n## The team's index\n\n"
+    return text(f"{index}<{SHARED_TAG}>\n- [Pets](pets.md): {team}\n- [Tea](tea.md): drinks\n</{SHARED_TAG}>")
+
+
+async def test_a_fact_of_the_team_ends_the_sessions_of_others_that_were_shown_it_and_leaves_them_their_own(
+    database: Database, history: History, erasures: Erasures, make_scope: Callable[..., Scope]
+) -> None:
+    group, ann, bob, eve = (make_scope(name) for name in ("chat:telegram:-1", "person:a", "person:b", "person:c"))
+    prompts = {"a": ("nothing", "Ann keeps a zebra"), "b": ("Ann keeps a zebra", "nothing"), "c": ("x", "y")}
+    for name, scope in zip("abc", (ann, bob, eve), strict=True):
+        await history.start_session(scope, f"telegram:{name}", system=team_prompt(*prompts[name]), today="2026-05-01")
+    await turn(database, history, ann, "it rains", conversation="telegram:a")
+    read = {"type": "tool_use", "id": "1", "name": "read", "input": {"file_path": "/m/team/pets.md"}}
+    (eves,) = [await history.open_session(eve, "telegram:c")]
+    assert eves is not None
+    await store(database, history, eves, Line(role="assistant", content=[read], said=""))
+    await erasures.erase(group, messages=[], what=FORGOTTEN, names=["team/pets.md"], team=FORGOTTEN)
+    opened = [
+        await history.open_session(one, f"telegram:{name}") for name, one in zip("abc", (ann, bob, eve), strict=True)
+    ]
+    assert [one is not None for one in opened] == [False, True, False]
+    assert opened[1] is not None
+    assert opened[1].system == team_prompt(*prompts["b"])
+    due = await history.due_extraction(1)
+    assert due is not None
+    assert "zebra" not in due[1].system[0]["text"]
+    assert "- [Tea](tea.md)" in due[1].system[0]["text"]
+    assert await said_today(history, ann) == ["it rains", "ah"]
+    async with database.read() as session:
+        rows = (await session.execute(select(ErasureRow.principal, ErasureRow.place))).all()
+    assert sorted(map(tuple, rows)) == [("chat:telegram:-1", ""), *((f"person:{name}", "team") for name in "abc")]
+
+
+async def test_a_pull_that_removes_a_note_ends_the_sessions_of_that_memory_that_were_shown_it(
+    history: History, erasures: Erasures, make_scope: Callable[..., Scope]
+) -> None:
+    mine, other = make_scope(), make_scope("person:telegram:43")
+    for scope, chat in ((mine, HERE), (other, "telegram:43")):
+        await history.start_session(scope, chat, system=team_prompt("own", "zebras"), today="2026-05-01")
+    await erasures.team_notes_gone(mine, ["own.md", "elsewhere.md"])
+    assert await history.open_session(mine, HERE) is not None
+    await erasures.team_notes_gone(mine, ["pets.md"])
+    assert await history.open_session(mine, HERE) is None
+    assert await history.open_session(other, "telegram:43") is not None
+
+
+async def test_facts_that_a_person_had_taken_out_are_recorded_and_the_conversation_goes_on(
     database: Database, history: History, erasures: Erasures, scope: Scope, now: Any
 ) -> None:
-    session = await history.start_session(scope, HERE, system=[], today="2026-05-01")
+    session = await turn(database, history, scope, "forget my zebra")
+    await erasures.record_facts(scope, ["1", "2"])
+    await store(database, history, session, Line(role="user", content=text("thanks"), said="thanks"))
+    assert await Provenance(database).erased_since(scope, now())
+    assert await said_today(history, scope) == ["forget my zebra", "ah", "thanks"]
+    assert await history.open_session(scope, HERE) is not None
+
+
+async def test_an_agent_is_told_of_what_was_forgotten_where_its_memory_may_reach(
+    erasures: Erasures, make_scope: Callable[..., Scope], now: Any
+) -> None:
+    moment = now()
+    await erasures.erase(make_scope(), messages=[], what=FORGOTTEN)
+    near = (make_scope(), make_scope(project="coffee"), make_scope("chat:telegram:-1"))
+    assert [await erasures.since(scope, moment) for scope in near] == [True, True, True]
+    assert not await erasures.since(make_scope("person:telegram:43", project=""), moment)
     now.forward(1)
-    await erasures.erase(scope, messages=[], what=FORGOTTEN)
-    now.forward(1)
-    assert not await erasures.touch(session.id)
-    async with database.write() as transaction:
-        line = Line(role="user", content=[{"type": "text", "text": "hello"}], said="hello")
-        turned = Turned(
-            lines=[line], recalled=(), rules=(), written=(), told_date="2026-05-01", told_notes_at=0.0, inbox_id=1
-        )
-        await history.add_turn(transaction, session, turned)
-    assert await erasures.touch(session.id)
+    assert not await erasures.since(make_scope(), now())
 
 
 async def test_of_what_others_said_only_the_answers_that_tell_it_are_forgotten(
@@ -194,7 +353,7 @@ async def test_leaving_memory_aside_ends_the_session_both_ways_and_passes_over_w
     assert await history.due() == []
     assert await history.open_session(scope, HERE) is None
     now.forward(1)
-    aside = await turn(database, history, scope, "aside", inbox_id=2)
+    aside = await turn(database, history, replace(scope, enabled=False), "aside", inbox_id=2)
     assert aside.id != before.id
     await erasures.heed(scope, HERE)
     assert await history.open_session(scope, HERE) is None

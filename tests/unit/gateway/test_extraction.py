@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ from gateway.outbox import Outbox
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
-from memory.notes import Watch
+from memory.errors import WriteRefused
+from memory.gone import Gone
+from memory.notes import Notes, Watch
 from memory.paths import Homes, ensure
 from memory.ports import Outcome, Rights, RunReport
 from memory.scan import Scanner
 from memory.scope import Scope
+from memory.team_notes import TeamNotes
 
 ANN = "person:telegram:42"
 Act = Callable[["OneFork"], Awaitable[RunReport]]
@@ -37,9 +41,10 @@ def report(outcome: Outcome = Outcome.COMPLETED, *written: Path) -> RunReport:
 class OneFork:
     """A fork that does what the next entry of the script says, or completes."""
 
-    def __init__(self, forks: "ScriptedForks", session: Session, scope: Scope) -> None:
+    def __init__(self, forks: "ScriptedForks", session: Session, scope: Scope, watch: Watch) -> None:
         self.session = session
         self.scope = scope
+        self.watch = watch
         self._forks = forks
 
     async def __call__(self, prompt: str, *, rights: Rights, max_turns: int) -> RunReport:
@@ -62,8 +67,17 @@ class ScriptedForks:
         self.inside: dict[Path, int] = {}
         self.most = 0
 
-    def fork_of(self, session: Session, scope: Scope, *, watch: Watch) -> OneFork:
-        return OneFork(self, session, scope)
+    def fork_of(
+        self,
+        session: Session,
+        scope: Scope,
+        *,
+        watch: Watch,
+        guard: Watch | None,
+        notes: Notes | None,
+        drafts: TeamNotes | None,
+    ) -> OneFork:
+        return OneFork(self, session, scope, watch)
 
 
 class World:
@@ -84,7 +98,6 @@ class World:
         return Extractions(
             history=self.history,
             provenance=Provenance(self.database),
-            erasures=Erasures(self.database, self._now),
             scopes=self.scopes,
             runs=self.forks,
             scanner=Scanner(limit=100),
@@ -188,6 +201,29 @@ async def test_a_finished_turn_is_extracted_once(world: World) -> None:
     await world.run()
     assert len(world.forks.prompts) == 1
     assert await world.due() == []
+    assert await world.cursor() == 2
+
+
+async def test_a_run_during_which_something_is_forgotten_notes_no_more_and_is_done_again(
+    world: World, database: Database, now: Any
+) -> None:
+    tea = Gone(notes=frozenset(), texts=("Ann keeps a zebra",), corpus=("Ann keeps a zebra",))
+
+    async def forgets(fork: OneFork) -> RunReport:
+        change = partial(fork.watch, fork.scope, before="", after="Ann drinks tea")
+        await change(fork.scope.memory_dir / "tea.md")
+        await Erasures(database, now).erase(fork.scope, messages=[], what=tea)
+        with pytest.raises(WriteRefused, match="forgotten meanwhile"):
+            await change(fork.scope.memory_dir / "drinks.md")
+        return report()
+
+    world.forks.script = [forgets]
+    await world.turn()
+    await world.run()
+    assert await world.cursor() == 0
+    now.forward(2)
+    await world.run()
+    assert len(world.forks.prompts) == 2
     assert await world.cursor() == 2
 
 
@@ -301,7 +337,7 @@ async def test_the_throttle_holds_back_until_enough_turns_or_the_sessions_end(
     await world.run()
     assert len(world.forks.prompts) == 1
     now.forward(9 * 3600)
-    await world.history.end_silent()
+    await world.history.end_silent(mode_of=await world.scopes.modes())
     await world.run()
     assert len(world.forks.prompts) == 2
     assert await world.cursor() == 8

@@ -15,6 +15,7 @@ from gateway.llm.standin.answers import Answer, Failure, Flaw, ToolCall
 from gateway.llm.standin.server import ModelStandin, Scripted
 from gateway.settings import ModelSettings
 from gateway.usage import Usage
+from memory import snapshot as snapshots
 from memory.doubles import LocalLeases
 from memory.errors import SideCallFailed
 from memory.notes import Note, Notes
@@ -135,6 +136,46 @@ async def test_a_fault_of_the_model_is_a_report_with_what_was_written_before(
 async def test_a_run_that_is_cut_off_by_the_token_limit_has_not_completed(bench: Bench) -> None:
     report = await bench.run(Answer(tools=[write("a.md")], stop_reason="max_tokens"))
     assert (report.outcome, report.written) == (Outcome.TURN_CAP, ())
+
+
+async def test_a_run_is_ended_between_two_requests_when_its_tokens_are_used_up(bench: Bench) -> None:
+    asked: list[int] = []
+
+    async def until_the_second(spent: int) -> bool:
+        asked.append(spent)
+        return spent == 0
+
+    for answer in (Answer(tools=[write("a.md")]), "Done."):
+        bench.standin.script(answer)
+    report = await bench.runs.run(
+        bench.scope, purpose="dream", system="You tidy.", prompt="Tidy up.", rights=bench.rights, max_turns=5,
+        budget=until_the_second,
+    )  # fmt: skip
+    assert (report.outcome, [path.name for path in report.written]) == (Outcome.SPENT, ["a.md"])
+    used = (await bench.usage.since(bench.scope.principal, 0.0))["dream"]
+    assert asked == [0, used.total]
+    assert len(bench.standin.requests) == 1
+
+
+async def test_the_tokens_of_a_run_that_fails_are_counted_too(bench: Bench) -> None:
+    report = await bench.run(Answer(tools=[write("a.md")]), Failure(status=400))
+    spent = (await bench.usage.since(bench.scope.principal, 0.0))["dream"]
+    assert spent.output == report.output_tokens > 0
+
+
+async def test_each_change_of_a_run_is_seen_before_it_is_made(bench: Bench, notes: Notes) -> None:
+    seen: list[tuple[str, bool]] = []
+
+    async def see(scope: Scope, path: Path, *, before: str, after: str) -> None:
+        seen.append((path.name, snapshots.read_one(scope, path) is not None))
+
+    for answer in (Answer(tools=[write("a.md")]), "Done."):
+        bench.standin.script(answer)
+    await bench.runs.run(
+        bench.scope, purpose="dream", system="You tidy.", prompt="Tidy up.", rights=bench.rights, max_turns=5,
+        changes=see,
+    )  # fmt: skip
+    assert seen == [("a.md", False)]
 
 
 async def test_progress_is_told_after_each_tool_at_once(bench: Bench) -> None:

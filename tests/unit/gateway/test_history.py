@@ -1,5 +1,6 @@
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -7,14 +8,21 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
+from adapters.base import Address
 from gateway.db.engine import Database
+from gateway.erasures import Erasures
 from gateway.history import Due, History, Line, Session, Turned
 from memory.recall import Recalled
-from memory.scope import Scope
+from memory.scope import Mode, Scope
+from tests.postgres import sqlite_only
 
 MakeScope = Callable[..., Scope]
 HERE = "telegram:42"
 HOUR = 3600.0
+
+
+def in_mode(mode: Mode) -> Callable[[Address, str], Mode]:
+    return lambda address, principal: mode
 
 
 async def start(history: History, scope: Scope, conversation: str = HERE) -> Session:
@@ -75,16 +83,16 @@ async def test_a_session_comes_back_as_it_was_stored(
     assert (session.shown.names, session.shown.units) == (frozenset({"tea.md"}), 7)
 
 
-async def test_a_note_that_is_recalled_again_is_counted_once(
+async def test_a_note_that_is_recalled_again_counts_both_times_and_as_it_was_the_last_time(
     database: Database, history: History, make_scope: MakeScope
 ) -> None:
     session = await start(history, make_scope())
-    note = Recalled(name="tea.md", block="<b>", units=7, mtime=1.0)
-    await add_turn(database, history, session, recalled=[note])
-    await add_turn(database, history, session, recalled=[note])
+    for units, mtime in ((7, 1.5), (9, 1764558553.1234567)):
+        note = Recalled(name="tea.md", block="<b>", units=units, mtime=mtime)
+        await add_turn(database, history, session, recalled=[note])
     again = await history.open_session(make_scope(), HERE)
     assert again is not None
-    assert again.shown.units == 7
+    assert (again.shown.units, again.shown.mtimes) == (16, {"tea.md": 1764558553.1234567})
 
 
 async def test_silence_ends_a_session(database: Database, history: History, make_scope: MakeScope, now: Any) -> None:
@@ -95,6 +103,33 @@ async def test_silence_ends_a_session(database: Database, history: History, make
     assert await history.open_session(make_scope(), HERE) is None
     due, _ = await only_due(history)
     assert due.forced
+
+
+async def test_in_log_mode_no_silence_ends_a_session(
+    database: Database, history: History, make_scope: MakeScope, now: Any
+) -> None:
+    log = replace(make_scope(), mode=Mode.LOG)
+    await add_turn(database, history, await start(history, log))
+    now.forward(1000 * HOUR)
+    assert await history.end_silent(mode_of=in_mode(Mode.LOG)) == 0
+    assert await history.open_session(log, HERE) is not None
+    assert await history.end_silent(mode_of=in_mode(Mode.AUTO)) == 1
+    assert await history.open_session(log, HERE) is None
+
+
+async def test_what_is_said_while_memory_is_left_aside_is_told_to_nobody_who_logs(
+    database: Database, history: History, make_scope: MakeScope, now: Any
+) -> None:
+    async def said() -> list[str]:
+        day = timedelta(days=1)
+        return [each.text for each in await history.said_between(make_scope(), now() - day, now() + day)]
+
+    await add_turn(database, history, await start(history, make_scope()), "before")
+    now.forward(1)
+    await Erasures(database, now).ignore(make_scope(), HERE)
+    await add_turn(database, history, await start(history, replace(make_scope(), enabled=False)), "aside")
+    await add_turn(database, history, await start(history, make_scope(), "telegram:42/7"), "elsewhere")
+    assert await said() == ["before", "yes", "elsewhere", "yes"]
 
 
 async def test_every_turn_puts_the_silence_off(
@@ -126,8 +161,8 @@ async def test_silent_sessions_are_ended_in_one_go_and_others_left(
         await add_turn(database, history, await start(history, make_scope(), conversation))
     now.forward(9 * HOUR)
     await start(history, make_scope(), "telegram:3")
-    assert await history.end_silent() == 2
-    assert await history.end_silent() == 0
+    assert await history.end_silent(mode_of=in_mode(Mode.AUTO)) == 2
+    assert await history.end_silent(mode_of=in_mode(Mode.AUTO)) == 0
     assert await history.open_session(make_scope(), "telegram:3") is not None
     assert len(await history.due()) == 1
 
@@ -287,11 +322,10 @@ async def test_sittings_count_per_conversation(
     assert await history.sittings_since(scope, before, enough=9) == 2
 
 
+@sqlite_only  # counts its steps
 async def test_of_a_long_history_no_more_is_read_than_is_needed_to_know_of_enough_sittings(
     *, database: Database, history: History, make_scope: MakeScope, now: Any
 ) -> None:
-    if not database.is_sqlite:
-        pytest.skip("counts SQLite's steps")
     scope, before = make_scope(), now() - timedelta(seconds=1)
     session = await start(history, scope)
     for _ in range(200):
@@ -351,7 +385,7 @@ async def test_a_notice_goes_where_the_scope_was_last_heard(
     assert await history.latest_conversation(make_scope()) == "telegram:1"
 
 
-async def test_loading_a_long_session_takes_three_questions(
+async def test_loading_a_long_session_takes_four_questions(
     database: Database, history: History, make_scope: MakeScope
 ) -> None:
     session = await start(history, make_scope())
@@ -364,4 +398,4 @@ async def test_loading_a_long_session_takes_three_questions(
         asked.append(statement)
 
     await history.open_session(make_scope(), HERE)
-    assert len([one for one in asked if one.startswith("SELECT")]) == 3
+    assert len([one for one in asked if one.startswith("SELECT")]) == 4

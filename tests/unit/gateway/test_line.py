@@ -13,6 +13,7 @@ from gateway.db.models import InboxRow
 from gateway.errors import ClaimLost
 from gateway.inbox import Inbox
 from gateway.outbox import Outbox
+from tests.postgres import sqlite_only
 
 ON = ("telegram",)
 IDS = st.text(st.characters(codec="utf-8", exclude_characters="/", exclude_categories=["Z", "C"]), min_size=1)
@@ -62,9 +63,8 @@ async def test_a_claim_that_ran_out_changes_nothing(
             await line.change(session, first.id, stale, state="done")
 
 
+@sqlite_only  # reads its query plan
 async def test_what_is_settled_costs_a_claim_nothing(database: Database, inbox: Inbox, outbox: Outbox) -> None:
-    if not database.is_sqlite:
-        pytest.skip("reads SQLite's query plan")
     asked: list[tuple[str, Any]] = []
 
     @event.listens_for(database.engine.sync_engine, "before_cursor_execute")
@@ -86,9 +86,8 @@ async def test_what_is_settled_costs_a_claim_nothing(database: Database, inbox: 
             assert all("_open" in detail or "USING INDEX uq_" in detail for detail in tables), (statement, tables)
 
 
+@sqlite_only  # reads its query plan
 async def test_the_search_for_silent_sessions_reads_only_open_ones(database: Database) -> None:
-    if not database.is_sqlite:
-        pytest.skip("reads SQLite's query plan")
     async with database.read() as session:
         plan = await session.execute(
             text("EXPLAIN QUERY PLAN SELECT * FROM sessions WHERE ended = 0 AND last_at < 5 AND conversation = 'x'")

@@ -49,7 +49,7 @@ def test_values_are_few_plain_words() -> None:
         combinations = 1
         for values in figure.labels.values():
             combinations *= len(values) + 1
-            assert all(re.fullmatch(r"[A-Za-z_]{2,20}", value) for value in values)
+            assert all(re.fullmatch(r"[A-Za-z_-]{2,30}", value) for value in values)
         assert combinations <= 300
 
 

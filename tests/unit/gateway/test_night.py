@@ -4,15 +4,18 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 
 from adapters.serving import serving
 from gateway.app import open_core
 from gateway.errors import StartRefused
 from gateway.llm.standin.answers import Answer, Failure
+from gateway.llm.standin.server import ModelStandin
+from gateway.metrics import COUNTED
 from gateway.settings import Settings
 from scheduler.runs import Outcome
-from tests.acceptance.whole import ANN, Clock, Speaker, Whole, calls, note, until, whole
+from tests.acceptance.whole import ANN, Clock, Speaker, Whole, calls, is_fork, note, until, whole
 
 IN_G = Speaker(user="42", chat="-100")
 IN_H = Speaker(user="43", chat="-200", name="Bob")
@@ -265,3 +268,95 @@ def test_a_grant_that_is_no_use_is_refused_without_its_token(
     with pytest.raises(StartRefused, match="team_grants") as raised:
         settings_of(REVERIE_MEMORY__TEAM_GRANTS=json.dumps(grants))
     assert TOKEN not in str(raised.value)
+
+
+async def test_a_move_to_another_zone_leaves_each_message_in_one_log(tmp_path: Path, clock: Clock) -> None:
+    noon = datetime.combine(datetime.now(UTC).date(), time(12), tzinfo=UTC)
+    clock.ahead = noon - datetime.now(UTC)
+    model, logs = ModelStandin(), []
+    for _ in range(60):
+        model.script(Failure(status=500), when=is_fork)  # what extraction does not log is for the close to log
+    for zone, words, hours in (
+        ("Asia/Tokyo", ["In the evening of Tokyo."], 4),
+        ("Asia/Tokyo", ["After midnight in Tokyo."], 0),
+        ("America/New_York", ["In the morning of New York."], 16),
+        ("America/New_York", [], 24),
+        ("America/New_York", [], 0),
+    ):
+        moved = LOG + f'[chats."telegram:42"]\ntimezone = "{zone}"\n'
+        async with whole(tmp_path / "home", moved, clock=clock, model=model) as running:
+            await running.core.night.clock.fire("close-day")
+            for each in words:
+                await running.tell(ANN, each)
+            logs = sorted((await running.scope(ANN)).memory_dir.glob("logs/*/*/*.md"))
+        clock.forward(hours=hours)
+    found = {log.name: log.read_text() for log in logs}
+    assert list(found) == [f"{noon:%Y-%m-%d}.md", f"{noon + timedelta(days=1):%Y-%m-%d}.md"]
+    today, tomorrow = found.values()
+    assert ("evening of Tokyo" in today, "midnight in Tokyo" in today) == (True, False)
+    assert [tomorrow.count(words) for words in ("evening of Tokyo", "midnight in Tokyo", "morning of New York")] == [
+        0,
+        1,
+        1,
+    ]
+
+
+async def test_the_night_of_a_gateway_can_be_asked_without_being_changed(tmp_path: Path, clock: Clock) -> None:
+    async with whole(tmp_path / "home", clock=clock) as running:
+        await running.tell(ANN, "Hello there")
+        await running.settled()
+        await running.remember(ANN, "Ann drinks tea", name="tea")
+        before, asked = await running.core.night.runs.recent("dream"), len(running.model.requests)
+        for _ in range(2):
+            (looked,) = await running.core.night.clock.dry_run("dream")
+            assert (looked.gate, looked.by_hand) == ("too few sittings", True)
+        assert (await running.core.night.runs.recent("dream"), len(running.model.requests)) == (before, asked)
+
+
+async def test_a_dry_run_of_a_chore_that_deletes_says_how_much_it_would(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", "[scheduler]\nstart_delay = 3600\n") as running:
+        clock = running.core.night.clock
+        names = ("forget-logs", "forget-runs", "leave-teams", "end-sessions")
+        assert {name: [each.does for each in await clock.dry_run(name)] for name in names} == {
+            "forget-logs": ["delete no day log, as log_keep_days is not set"],
+            "forget-runs": ["forget 0 old runs"],
+            "leave-teams": ["remove 0 copies"],
+            "end-sessions": [""],
+        }
+
+
+async def test_a_dream_that_is_under_way_can_be_seen_with_how_far_it_is(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", "[scheduler]\nlease = 0.3\n") as running:
+        await running.tell(ANN, "Hello there")
+        await running.settled()
+        await running.remember(ANN, "Ann drinks tea", name="tea")
+        running.model.script(calls(("write", {"file_path": "new.md", "content": note("made up")})))
+        running.model.script(Answer(text="Done.", delay=30))
+        dreaming = asyncio.create_task(running.core.night.clock.run_now("dream"))
+
+        async def told() -> bool:
+            status = await running.core.night.board.of("dream", limit=1)
+            return any(run.detail.startswith("turn 1, ") for run in status.last)
+
+        await until(told, "nothing was told")
+        dreaming.cancel()
+        await asyncio.wait({dreaming})
+
+
+async def test_a_scheduler_that_has_died_turns_readiness_red_and_says_so(tmp_path: Path, clock: Clock) -> None:
+    async with whole(tmp_path / "home", clock=clock) as running, httpx.AsyncClient(base_url=running.url) as http:
+        assert (await http.get("/readyz")).json() == {"ready": True, "faults": {}}
+        scheduler = running.core.night.clock._scheduler
+        assert scheduler is not None
+        scheduler.shutdown(wait=False)
+        clock.forward(minutes=1)
+        answer = await http.get("/readyz")
+        assert (answer.status_code, list(answer.json()["faults"])) == (503, ["scheduler"])
+
+
+async def test_every_job_has_words_for_people_and_a_name_among_the_figures(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home") as running:
+        jobs = running.core.night.clock.jobs
+        assert {job.id.replace("-", "_") for job in jobs} == set(COUNTED["job_runs"].labels["job"])
+        assert len({job.tells for job in jobs}) == len(jobs)
+        assert all(job.tells for job in jobs)

@@ -10,8 +10,8 @@ from gateway.erasures import Erasures
 from gateway.history import History, Line, Session, Turned
 from gateway.inbox import Inbox
 from gateway.provenance import Provenance
-from memory.erasure import Gone
 from memory.errors import WriteRefused
+from memory.gone import Gone
 from memory.provenance import Moved, Placed, Witness
 from memory.recall import Recalled
 from memory.scope import Scope

@@ -1,4 +1,6 @@
 from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from gateway.history import History
 from gateway.scopes import Scopes
 from gateway.settings import Settings
 from memory.paths import Homes
-from memory.scope import Mode
+from memory.scope import Mode, Part
 
 TEA = '{"tea": {"chats": ["telegram:42", "telegram:43", "telegram:-100"], "members": ["telegram:42"]}}'
 Said = Callable[..., Inbound]
@@ -66,6 +68,53 @@ async def test_a_chat_has_its_own_mode_and_time_zone(scopes_with: Any) -> None:
     other = await scopes.of(Address(platform="telegram", chat="43"), "person:telegram:43")
     assert (chat.mode, chat.timezone) == (Mode.LOG, "Asia/Tokyo")
     assert (other.mode, other.timezone) == (Mode.AUTO, "Europe/Paris")
+
+
+async def test_a_mode_that_was_chosen_goes_before_the_settings_in_all_private_chats_of_a_person(
+    scopes_with: Any, history: History, now: Any
+) -> None:
+    scopes, _ = scopes_with(REVERIE_CHATS='{"telegram:42": {"mode": "auto"}}')
+    ann, owner = "person:telegram:42", Account(platform="telegram", user="42")
+    choose = partial(scopes.choose, ann, account=owner, now=now())
+    await choose(Mode.LOG, changes=True)
+    elsewhere = await scopes.of(Address(platform="slack", workspace="T1", chat="D1"), ann)
+    await history.start_session(elsewhere, "slack:T1/D1", system=[], today="")
+    for scope in (await scopes.of(DM, ann), elsewhere, *await scopes.of_principal(ann), *await scopes.active()):
+        assert (scope.mode, scope.mode_since) == (Mode.LOG, now())
+    await choose(Mode.LOG, now=now() + timedelta(days=1), changes=False)
+    assert (await scopes.of(DM, ann)).mode_since == now()
+    await choose(None, changes=True)
+    assert (await scopes.of(DM, ann)).mode is Mode.AUTO
+    bob = await scopes.of(Address(platform="telegram", chat="43"), "person:telegram:43")
+    assert (bob.mode, bob.mode_since) == (Mode.AUTO, None)
+
+
+async def test_what_a_chat_left_behind_is_found_by_the_operator_and_visited_by_no_night(
+    scopes_with: Any, history: History
+) -> None:
+    before, _ = scopes_with()
+    ann = await before.of(DM, "person:telegram:42")
+    await history.start_session(ann, "telegram:42", system=[], today="")
+    assert await before.left() == []
+    after, _ = scopes_with(REVERIE_PROJECTS=TEA)
+    assert await after.left() == []  # there never was a directory
+    ann.memory_dir.mkdir(parents=True)
+    (left,) = await after.left()
+    assert (left.principal, left.project, left.memory_dir) == (ann.principal, "", ann.memory_dir)
+    assert ann.memory_dir not in {scope.memory_dir for scope in await after.known()}
+
+
+async def test_the_wishes_of_those_whom_a_memory_belongs_to_only_take_away(scopes_with: Any) -> None:
+    scopes, access = scopes_with(REVERIE_PROJECTS=TEA)
+    await access.allow_account(Account(platform="telegram", user="42"), allowed=True)
+    ann = await scopes.of(DM, "person:telegram:42")
+    home = ann.memory_dir.parents[2]
+    home.mkdir(parents=True)
+    for part in Part:
+        (home / "settings.toml").write_text(f"[memory]\n{part} = false\n")
+        scope = await scopes.of(DM, "person:telegram:42")
+        assert [each.part for each in scope.opted_out] == [part]
+        assert (scope.enabled, scope.team_dir is not None) == (part is not Part.MEMORY, part is not Part.TEAM)
 
 
 async def test_the_night_visits_each_scope_once(scopes_with: Any, history: History) -> None:

@@ -51,12 +51,38 @@ def shell(home: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 def test_memory_is_listed_shown_and_searched_by_principal(shell: Shell) -> None:
     rows = json.loads(shell("memory", "list", "--json").stdout)
-    assert {(row["principal"], row["project"]) for row in rows} == {(ANN.principal, ""), (GROUP.principal, "garden")}
+    assert {(row["principal"], row["project"]) for row in rows} == {
+        (ANN.principal, "_chat"),
+        (GROUP.principal, "garden"),
+    }
     ann, group = ("--principal", ANN.principal), ("--principal", GROUP.principal, "--project", "garden")
     assert "canary.md" in shell("memory", "list", *ann).stdout
     assert "Ann keeps a zebra" in shell("memory", "show", "canary.md", *ann).stdout
     assert "team/beds.md" in shell("memory", "search", "tomatoes", *group).stdout
     assert shell("memory", "search", "zebra", *group).stdout == "nothing\n"
+
+
+def test_the_notes_of_a_chat_that_was_bound_since_are_listed_and_shown_still(shell: Shell, home: Path) -> None:
+    bound = PROJECT.replace('"telegram:-100"', '"telegram:-100", "telegram:42"')
+    (home / "reverie.toml").write_text(bound)
+    rows = json.loads(shell("memory", "list", "--json").stdout)
+    left = [(row["principal"], row["project"]) for row in rows if row["bound"]]
+    assert left == [(ANN.principal, "_chat")]
+    assert {row["project"] for row in rows if row["principal"] == ANN.principal} == {"_chat", "garden"}
+    for project in ((), ("--project", "_chat")):
+        assert "canary.md" in shell("memory", "list", "--principal", ANN.principal, *project).stdout
+        assert "a zebra" in shell("memory", "show", "canary", "--principal", ANN.principal, *project).stdout
+    assert "canary" not in shell("memory", "list", "--principal", ANN.principal, "--project", "garden").stdout
+
+
+def test_memory_show_finds_a_note_as_the_chat_command_does(shell: Shell, home: Path) -> None:
+    (memory,) = home.glob("homes/person-*/projects/_chat/memory")
+    (memory / "a-1.md").write_text("---\nname: The Zoo\n---\n\na giraffe\n")
+    (memory / "a-2.md").write_text("an okapi\n")
+    show = ("memory", "show", "--principal", ANN.principal)
+    assert "giraffe" in shell(*show, "the zoo").stdout
+    several = shell(*show, "a")
+    assert (several.exit_code, "a-1.md" in several.stderr, len(several.stderr.splitlines())) == (1, True, 1)
 
 
 def test_memory_show_can_not_leave_the_scope(shell: Shell, home: Path) -> None:
@@ -84,6 +110,12 @@ def test_jobs_are_listed_and_run_by_hand(shell: Shell, home: Path) -> None:
     assert rows["team-sync"]["last"] != "never"
     assert rows["dream"]["last"] == "never"
     assert shell("jobs", "run", "close-day").stdout == "close-day: nothing to do\n"
+    assert "closes the day log" in shell("jobs", "list").stdout
+    assert "; next 20" in shell("jobs", "list", "team-sync").stdout
+    dry = shell("jobs", "run", "dream", "--dry-run", "--scope", ANN.principal)
+    assert dry.stdout.splitlines()[1:] == [f"- {ANN.principal}: not now: too few sittings; by hand it would run"]
+    assert "no scope 'nobody'" in shell("jobs", "run", "team-sync", "--scope", "nobody").stderr
+    assert {row["last"] for row in json.loads(shell("jobs", "list", "dream", "--json").stdout)} == {"never"}
     unknown = shell("jobs", "run", "nonsense")
     assert (unknown.exit_code, "nonsense" in unknown.stderr) == (1, True)
 
@@ -104,4 +136,8 @@ def test_people_and_chats_are_let_in_and_put_out(shell: Shell) -> None:
     for nonsense in ("", "telegram", "slack:T1", "42"):
         result = shell("access", "allow", nonsense)
         assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+    for nobody, cure in (("telegram:foo", "numbers"), ("telegram:@ann", "numbers"), ("slack:T1/general", "capital")):
+        result = shell("access", "allow", nobody)
+        assert (result.exit_code, cure in result.stderr, len(result.stderr.splitlines())) == (1, True, 1)
+        assert shell("access", "revoke", nobody).exit_code == 0
     assert "No such code" in shell("access", "approve", "ABCDEF").stderr

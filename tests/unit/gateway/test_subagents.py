@@ -3,11 +3,13 @@
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from anthropic.lib.tools import ToolError
+from structlog.testing import capture_logs
 
 from adapters.serving import serving
 from gateway.agent.subagents import AGENT, NESTED, PURPOSE, Subagents
@@ -102,6 +104,18 @@ def system(standin: ModelStandin) -> str:
     return "\n\n".join(block["text"] for block in standin.requests[-1].body["system"])
 
 
+async def test_what_is_wrong_with_a_file_is_logged_once_until_it_changes(world: World) -> None:
+    world.agent("name: a\ndescription: b\ntools: [bash]")
+    world.agent("no: name", trusted=False)
+    with capture_logs() as logged:
+        for scope in (world.scope(), world.scope("person:telegram:43"), replace(world.scope(), project_root=None)):
+            await world.subagents.known(scope)
+        assert [entry["file"] for entry in logged] == ["agents/0.md", ".claude/agents/0.md"]
+        (world.home / "agents/0.md").write_text("no head")
+        await world.subagents.known(world.scope())
+    assert [(entry["event"], entry["file"]) for entry in logged[2:]] == [("agent_file_fault", "agents/0.md")]
+
+
 async def test_an_agent_runs_afresh_and_its_last_words_are_the_result(world: World, standin: ModelStandin) -> None:
     world.agent(prompt="Read the draft with care.")
     standin.script(
@@ -175,6 +189,25 @@ async def test_memory_is_written_to_the_agents_directory_and_listed_next_time(
     standin.script("done")
     await world.run()
     assert "- [feedback] tone.md (" in system(standin)
+
+
+async def test_an_agent_that_runs_while_something_is_forgotten_writes_no_more(
+    world: World, standin: ModelStandin
+) -> None:
+    world.agent("name: keeper\ndescription: Keeps\nmemory: user")
+    asked: list[tuple[str, bool]] = []
+
+    async def forgotten(scope: Scope, moment: datetime) -> bool:
+        asked.append((scope.principal, moment == world.subagents.clock()))
+        return len(asked) > 1
+
+    world.subagents = replace(world.subagents, forgotten=forgotten)
+    uses(standin, *(("write", {"file_path": f"{name}.md", "content": "Ann keeps a zebra"}) for name in ("a", "b")))
+    await world.run("keeper")
+    assert [is_error for _, is_error in results(standin)] == [False, True]
+    assert "something was forgotten meanwhile" in results(standin)[1][0]
+    assert set(asked) == {(ANN, True)}
+    assert [path.name for path in (world.home / "homes").rglob("agent-memory/keeper/*.md")] == ["a.md"]
 
 
 async def test_two_kinds_of_agents_never_reach_each_others_memory(world: World, standin: ModelStandin) -> None:

@@ -1,0 +1,160 @@
+"""Whose facts a run may take out of the notes of a shared chat, and which of them a person has had taken out.
+
+Both see each change under the lease of the memory, right before it is made; see `memory.notes.Watch`.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from anyio import to_thread
+
+from adapters.base import Account
+from memory import snapshot as snapshots
+from memory.errors import WriteRefused
+from memory.facts import facts, facts_of
+from memory.index import INDEX
+from memory.notes import Notes, Watch
+from memory.paths import in_team
+from memory.provenance import Source, fact_hash
+from memory.scope import Scope
+
+Sources = Callable[[Scope, Iterable[str]], Awaitable[Mapping[str, Sequence[Source]]]]
+"""Returns who said these facts, by hash."""
+Record = Callable[[Scope, Collection[str]], Awaitable[None]]
+"""Keeps for good that the facts of these hashes were forgotten."""
+
+_SHOWN = 80
+
+
+async def unrecorded(scope: Scope, hashes: Collection[str]) -> None:
+    """Record nothing, for a memory of which no record is kept."""
+
+
+def watched(notes: Notes, *watches: Watch) -> Notes:
+    """Return the notes with these watches; each sees the changes that those before it let pass."""
+
+    async def each(scope: Scope, path: Path, *, before: str, after: str) -> None:
+        for watch in watches:
+            await watch(scope, path, before=before, after=after)
+
+    return notes.watched(each)
+
+
+def author_guard(
+    scope: Scope, sources: Sources, *, speakers: Iterable[str], owners: Iterable[Account]
+) -> "AuthorGuard | None":
+    """Return the guard of a run that acts on what these accounts said; None in a private chat, and for owners alone."""
+    speaking, owning = frozenset(speakers), frozenset(map(str, owners))
+    if not scope.shared or (speaking and speaking <= owning):
+        return None
+    return AuthorGuard(scope, sources, speaking - owning)
+
+
+class AuthorGuard:
+    """Refuses a change by which a fact goes that not each of the `speakers` may have forgotten, as `/forget` has it.
+
+    That is a fact which somebody else said, or of which nobody knows who did. A run that acts on the words of several
+    people can't tell which of them asked, so that it has the rights that all of them have. A fact in other words is
+    another fact. What stands word for word in another note may go, and so may what the run itself has put there.
+    What a sub-agent keeps outside the chat's memory is its own to put in order: nobody is known to have said any of it.
+    """
+
+    def __init__(self, scope: Scope, sources: Sources, speakers: Collection[str]) -> None:
+        self._memory = scope.memory_dir
+        self._sources = sources
+        self._speakers = speakers
+        self._put: set[tuple[Path, str]] = set()
+
+    async def __call__(self, scope: Scope, path: Path, *, before: str, after: str) -> None:
+        """Refuse the change with `WriteRefused`, or let it pass."""
+        if path.name == INDEX or not path.is_relative_to(self._memory):
+            return
+        # A note without facts is its description; that may be worded anew, but goes with the note.
+        old, new = _by_hash(facts(before) if after else facts_of(before)), _by_hash(facts(after))
+        foreign = await self._foreign(scope, path, {each: fact for each, fact in old.items() if each not in new})
+        if foreign:
+            raise WriteRefused(_refusal(foreign[0]))
+        self._put |= {(path, each) for each in new if each not in old}
+
+    async def _foreign(self, scope: Scope, path: Path, lost: Mapping[str, str]) -> list[str]:
+        if not lost:
+            return []
+        sources = await self._sources(scope, lost)
+        others = {each for each in lost if not self._may_go(path, each, sources.get(each, ()))}
+        if not others:
+            return []
+        there = others & await to_thread.run_sync(partial(standing, scope, besides=path))
+        # The last copy of what another run or person wrote is not this run's, whoever made it.
+        self._put = {(place, each) for place, each in self._put if each not in there}
+        return [lost[each] for each in lost if each in others - there]
+
+    def _may_go(self, path: Path, fact: str, sources: Sequence[Source]) -> bool:
+        if not sources:
+            return (path, fact) in self._put
+        said = {source.account for source in sources}
+        return bool(self._speakers) and all(said == {speaker} for speaker in self._speakers)
+
+
+class Removals:
+    """Records the facts that a turn takes out of memory for good, before they go, so that no crash comes between.
+
+    Those are facts that a change takes out without putting one in their place, and that stand in no other note. Where
+    a new one comes with the same change, it corrects them: then the old wording is out of date, and not forgotten.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self.recorded: set[str] = set()
+        """The hashes of what this turn has had recorded."""
+        self.back: set[str] = set()
+        """Those among them that it has put somewhere else since: they only moved."""
+
+    async def __call__(self, scope: Scope, path: Path, *, before: str, after: str) -> None:
+        """Record what goes with a change."""
+        if path.name == INDEX:
+            return
+        old, new = set(_by_hash(facts_of(before))), set(_by_hash(facts_of(after)))
+        came, gone = new - old, old - new
+        self.back |= came & self.recorded
+        if came or not gone:
+            return
+        gone -= await to_thread.run_sync(partial(standing, scope, besides=path))
+        self.back -= gone
+        fresh = gone - self.recorded
+        if fresh:
+            self.recorded |= fresh
+            await self._record(scope, fresh)
+
+
+def standing(scope: Scope, *, besides: Path) -> set[str]:
+    """Return the hashes of the facts in all notes but one; blocking.
+
+    Day logs don't count, as no later conversation sees them; and for a note of T only others of T do, as the rest of
+    A is nothing to the other chats of the project.
+    """
+    team = None if scope.team_dir is None else replace(scope, memory_dir=scope.team_dir)
+    own = () if in_team(scope, besides) else (scope,)
+    places = (*own, *((team,) if team is not None else ()))
+    return {
+        each
+        for place in places
+        for path, saved in snapshots.read_all(place).items()
+        if path not in (besides, path.with_name(INDEX)) and not snapshots.is_log(scope, path)
+        for each in map(fact_hash, facts(saved.text))
+    }
+
+
+def _by_hash(found: Iterable[str]) -> dict[str, str]:
+    return {fact_hash(fact): fact for fact in found}
+
+
+def _refusal(fact: str) -> str:
+    shown = fact if len(fact) <= _SHOWN else f"{fact[: _SHOWN - 1]}…"
+    return (
+        f"this would take out a fact that those you act for are not known to have said, or not they alone: {shown!r}. "
+        "In this chat only who said it, or an owner of this bot, may have it forgotten; they write `/forget` and some "
+        "of its words. If that was asked for, say so. Else leave it word for word: a correction goes beside it, as a "
+        "fact of its own with name and date; and to move it, write it in its new place before you take it out here"
+    )
