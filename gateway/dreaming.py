@@ -26,7 +26,15 @@ log = structlog.get_logger(__name__)
 STATUS = "is putting memory in order…"
 _WORKING_SECONDS = 4.0  # Telegram's typing sign fades after five
 _LONGEST_SUMMARY = 1500
-_CUT_OFF = "The dream was cut off. The notes are as they were."
+_AS_THEY_WERE = "The notes are as they were."
+_NOT_BEGUN = (
+    "I could not begin to dream. The notes are as they were. Where nothing but commands was written yet, there is "
+    "nothing to put in order: write something else first. Otherwise try it again later."
+)
+_HALF_BACK = (
+    "Not all notes could be put back yet, as one could not be written. No fact is lost: what is missing is kept apart, "
+    "and it is tried again by itself. `/dream status` says whether it is done."
+)
 
 Working = Callable[[str], Awaitable[None]]
 """Shows that the bot works, with a status in words; empty words end it. May raise `AdapterError`."""
@@ -45,22 +53,30 @@ class Dreaming:
         self.dream = dream
         self._notices = notices
         self._askers: dict[Path, _Asker] = {}
+        self._begun: set[Path] = set()
         self._waiting: set[asyncio.Task[None]] = set()
 
-    def begin(self, scope: Scope, address: Address, *, scheduler: SchedulerClock, working: Working) -> None:
-        """Begin a dream that is recorded as a job by hand, and return at once; raises `scheduler.errors.NotRunning`."""
+    def begin(self, scope: Scope, address: Address, *, scheduler: SchedulerClock, working: Working) -> bool:
+        """Begin a dream that is recorded as a job by hand, and return at once, False if one was begun here already.
+
+        Raises `scheduler.errors.NotRunning`.
+        """
+        if scope.memory_dir in self._begun:
+            return False
         begun = scheduler.begin("dream", only=f"{scope.principal}/{scope.project or UNNAMED}")
+        self._begun.add(scope.memory_dir)
         self._askers[scope.memory_dir] = _Asker(address=address, working=working)
         task = asyncio.create_task(self._see_it_begin(scope, begun))
         self._waiting.add(task)
         task.add_done_callback(self._waiting.discard)
+        return True
 
     async def __call__(self, scope: Scope, *, forced: bool, progress: Progress | None = None) -> Consolidated:
         """Dream now; see `memory.dream.Dream`."""
         asker = self._askers.pop(scope.memory_dir, None) if forced else None
         if asker is None:
             return await self.dream(scope, forced=forced, progress=progress)
-        text = _CUT_OFF
+        text = ""
         try:
             async with _working(asker):
                 done = await self.dream(scope, forced=True, progress=progress, told=lambda _: "")
@@ -68,17 +84,22 @@ class Dreaming:
             return done
         finally:
             with anyio.CancelScope(shield=True):  # the gateway may be stopping: it is delivered by the next one
-                await self._tell(scope, asker, text)
+                await self._tell(scope, asker, text or await self._cut_off(scope))
+
+    async def _cut_off(self, scope: Scope) -> str:
+        half = await self.dream.is_half_back(scope)
+        return f"The dream was cut off. {_HALF_BACK if half else _AS_THEY_WERE}"
 
     async def _see_it_begin(self, scope: Scope, begun: Begun) -> None:
         """Say so if the job came to its end without a dream: there is nobody else who could."""
-        await begun.ended.wait()
+        try:
+            await begun.ended.wait()
+        finally:
+            self._begun.discard(scope.memory_dir)
         asker = self._askers.pop(scope.memory_dir, None)
         if asker is not None:
             log.warning("dream_not_begun", principal=scope.principal, cause=begun.error)
-            await self._tell(
-                scope, asker, "I could not begin to dream. The notes are as they were; try it again later."
-            )
+            await self._tell(scope, asker, _NOT_BEGUN)
 
     async def _tell(self, scope: Scope, asker: _Asker, text: str) -> None:
         await self._notices.say(str(asker.address), scope.principal, text, key=f"dream:{secrets.token_hex(8)}")
@@ -117,9 +138,9 @@ def summary(done: Consolidated) -> str:
         case Ending.GATED | Ending.BUSY:
             return f"I did not dream: {done.reason}."
         case Ending.STOPPED | Ending.ABORTED:
-            return f"The dream was ended: {done.reason}. The notes are as they were."
+            return f"The dream was ended: {done.reason}. {_HALF_BACK if done.half_back else _AS_THEY_WERE}"
         case _:
-            return f"I did not keep this dream: {done.reason}. The notes are as they were."
+            return f"I did not keep this dream: {done.reason}. {_HALF_BACK if done.half_back else _AS_THEY_WERE}"
 
 
 def changes(files: int, survival: Survival | None) -> str:

@@ -7,6 +7,7 @@ compared, so that giving a fact another name, or other words as well, hides noth
 """
 
 import math
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,13 +22,27 @@ from memory.scan import LOGS
 from memory.wording import CARRIED, stems
 
 _HEADING = regex.compile(r"^\s{0,3}#{1,6}\s+(.*)$", regex.MULTILINE)
-_BEHIND = regex.compile(r"[(（]([^()（）\d]{1,80}?)[,;，、]?\s+\d{4}-\d{2}-\d{2}[^()]*[)）][.。]?\s*\Z")
-_BEFORE = regex.compile(r"\A(?:\d{1,2}:\d{2}\s+)?([^:：.!?()\d]{1,40})[:：](?=\s|\p{Han}|\p{Hiragana}|\p{Katakana})")
-_AND = regex.compile(r"\s*(?:,|;|&|/|\+|、|\band\b|\bund\b|\bet\b|\by\b)\s*")
-_STAMP = regex.compile(r"\s*[(（][^()（）]*\d{4}-\d{2}-\d{2}[^()（）]*[)）][.。]?\s*\Z")
-_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+(?:['’-][\p{L}\p{N}\p{M}]+)*")
-_POSSESSIVE = ("'s", "’s")
-_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
+_INSIDE = r"(?:[^()（）]|[(（][^()（）]*[)）])"  # of a bracket: names may hold brackets themselves, as `Ann (work)`
+_DATE = r"\d{4}-\d{2}-\d{2}"
+_CLOSED = r"[^()（）]*[)）][.。]?\s*\Z"
+_APART = r"(?:\s*[,;，、；]\s*|\s+)"
+_BEHIND = regex.compile(rf"[(（]((?:(?!{_DATE}){_INSIDE}){{1,160}}?){_APART}{_DATE}{_CLOSED}")
+_UNPAIRED = regex.compile(
+    rf"\A.*(\s[(（]((?:(?!{_DATE}).){{1,160}}?){_APART}{_DATE}{_CLOSED})", regex.DOTALL
+)  # as `Ann :)`
+_STAMP = regex.compile(rf"\s*[(（]{_INSIDE}*{_DATE}{_CLOSED}")
+_TAIL = 400
+"""Characters at a fact's end where a stamp stands, at most."""
+_LABEL = r"[:：](?=\s|\p{Han}|\p{Hiragana}|\p{Katakana})"
+_BEFORE = regex.compile(rf"\A(?:\d{{1,2}}:\d{{2}}\s{{1,8}})?((?:[^:：.!?()]|\([^()]*\)){{1,40}}){_LABEL}")
+_SPOKE = regex.compile(rf"\A\d{{1,2}}:\d{{2}}\s{{1,8}}(.{{1,160}}?){_LABEL}")
+_AND = regex.compile(r"\s*(?:,|;|&|/|\+|，|；|、|\band\b|\bund\b|\bet\b|\by\b)\s*")
+_WORD = regex.compile(r"[\p{L}\p{N}\p{M}_]+(?:['\-\u200c\u200d][\p{L}\p{N}\p{M}_]+)*")
+_ALIKE = str.maketrans("’‘‐‑", "''--")
+_NUMBERED = regex.compile(r"[\p{L}\p{M}]+ \d{1,9}")
+_LETTER = regex.compile(r"\p{L}")
+_MADE_UP = regex.compile(r"[\p{N}_]")
+_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]|\p{Hangul}{2}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,20 +76,27 @@ class People:
             for note, text in before.items()
             if note.startswith(f"{LOGS}/")
             for fact in facts(text)
-            for name in _before(fact)
+            for name in _spoke(fact)
         ]
-        self._known = {_key(name) for name in (*speakers, *written, *logged)}
+        numbered = {regex.escape(plain) for plain in map(_plain, speakers) if _NUMBERED.fullmatch(plain)}
+        self._numbered = regex.compile(rf"(?<!\w)(?:{'|'.join(sorted(numbered))})(?!\w)") if numbered else None
+        self._speakers = frozenset(map(self._key, speakers))
+        self._known = self._speakers.union(filter(_may_name, map(self._key, written)), map(self._key, logged))
         self._name_stems = frozenset[str]().union(*map(stems, (*speakers, *written, *logged)))
 
     def of(self, text: str, *, context: str = "") -> frozenset[str]:
         """Return whose a fact is; by `context` if it names nobody itself."""
         named = self._mentioned(text)
-        behind = {_key(name) for name in _behind(text) if not name[:1].islower() or not named}
+        behind = {
+            key
+            for name in _behind(text)
+            if (key := self._key(name)) in self._speakers or (_may_name(key) and not (named and name[:1].islower()))
+        }
         return named | behind or self._mentioned(context)
 
     def recorded(self, text: str) -> frozenset[str]:
         """Return who said a fact, by the host's record."""
-        return frozenset(map(_key, self._said_by.get(fact_hash(text), ())))
+        return frozenset(map(self._key, self._said_by.get(fact_hash(text), ())))
 
     def read(self, notes: Mapping[str, str], *, recorded: bool) -> list[_Fact]:
         """Return all facts of some notes; with `recorded` they are their speakers' as well."""
@@ -91,17 +113,26 @@ class People:
 
     def _whose(self, text: str, context: str, recorded: frozenset[str]) -> frozenset[str]:
         """Return whose a fact is; of one that is nobody's what stands where a speaker does is taken for one."""
-        return self.of(text, context=context) | recorded or frozenset(map(_key, _before(text)))
+        return self.of(text, context=context) | recorded or frozenset(map(self._key, _before(text)))
 
     def words(self, text: str) -> frozenset[str]:
         """Return what a fact says, without names: its own words as they are compared."""
-        return stems(_STAMP.sub("", text)) - self._name_stems - stems(" ".join(_before(text)))
+        return stems(_unstamped(text)) - self._name_stems - stems(" ".join(_before(text)))
 
     def _mentioned(self, text: str) -> frozenset[str]:
-        words = {word.casefold() for word in _WORD.findall(text) if not word[:1].islower()}
-        spoken = words | {word[:-2] for word in words if word[-2:] in _POSSESSIVE}
-        whole = text.casefold()
+        whole = self._joined(text)
+        words = {word.casefold() for word in _WORD.findall(whole) if not word[:1].islower() or _MADE_UP.search(word)}
+        spoken = words | {word.removesuffix("'s") for word in words}
+        whole = whole.casefold()
         return frozenset(key for key in self._known if (key in whole if _UNSPACED.search(key) else key in spoken))
+
+    def _key(self, name: str) -> str:
+        return _key(self._joined(name))
+
+    def _joined(self, text: str) -> str:
+        """Return a text in which a speaker's name such as `Guest 1` is one word: nobody shortens it."""
+        plain = _plain(text)
+        return self._numbered.sub(lambda found: found[0].replace(" ", "_"), plain) if self._numbered else plain
 
 
 def compared(
@@ -120,13 +151,16 @@ def compared(
     shares = _Shares([*old, *new])
     theirs = {(fact.text, person) for fact in old for person in fact.people}
     doubtful = [fact for fact in fresh if any((fact.text, person) not in theirs for person in fact.people)]
-    moved = [fact.text for fact in doubtful if _is_anothers(fact, shares, old)]
+    given = [fact for fact in doubtful if _is_anothers(fact, shares, old)]
+    moved: list[str] = []
     lost: list[str] = []
     for fact in gone:
         like = shares.holding(fact, new)
         if not fact.people or not like or any(not each.people or each.people & fact.people for each in like):
             continue
         (moved if any(each in fresh for each in like) else lost).append(fact.text)
+        given = [each for each in given if each not in like]  # the same fact, as it reads now
+    moved += [fact.text for fact in given]
     return Attribution(moved=tuple(dict.fromkeys(moved)), lost=tuple(dict.fromkeys(lost)))
 
 
@@ -203,13 +237,31 @@ def _in_context(note: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _behind(fact: str) -> list[str]:
-    found = _BEHIND.search(fact)
-    return _names([found[1]]) if found else []
+    tail = fact[-_TAIL:]
+    found = _BEHIND.search(tail)
+    if found and (names := _names([found[1]])):
+        return names
+    unpaired = _UNPAIRED.match(tail)
+    return _names([unpaired[2]]) if unpaired else []
+
+
+def _unstamped(fact: str) -> str:
+    tail = fact[-_TAIL:]
+    paired, unpaired = _STAMP.search(tail), _UNPAIRED.match(tail)
+    stamps = [paired[0]] if paired else []
+    stamps += [unpaired[1]] if unpaired else []
+    return fact[: len(fact) - max(map(len, stamps), default=0)]
 
 
 def _before(fact: str) -> list[str]:
     found = _BEFORE.match(fact)
-    return _names([found[1]]) if found else []
+    return [name for name in _names([found[1]]) if _may_name(_key(name))] if found else []
+
+
+def _spoke(fact: str) -> list[str]:
+    """Return who a day log's line says has spoken: there that is a name, whatever it looks like."""
+    found = _SPOKE.match(fact)
+    return _names([found[1]]) if found else _before(fact)
 
 
 def _names(texts: Iterable[str]) -> list[str]:
@@ -218,5 +270,16 @@ def _names(texts: Iterable[str]) -> list[str]:
 
 def _key(name: str) -> str:
     """Return what a person is known by: the first word of the name, as people shorten it, or all if it has no word."""
-    word = _WORD.search(name)
-    return (word[0] if word else name).casefold()
+    plain = _plain(name)
+    word = _WORD.search(plain)
+    return (word[0] if word else plain).casefold()
+
+
+def _may_name(key: str) -> bool:
+    """Return whether it may be a name though nobody of that name is on record: a number, say of a room, is none."""
+    return _LETTER.search(key) is not None or not _MADE_UP.search(key)
+
+
+def _plain(text: str) -> str:
+    """Return a text in which signs that look alike, and letters with marks, are written in one way."""
+    return unicodedata.normalize("NFC", text).translate(_ALIKE)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,15 +13,16 @@ import structlog
 from memory import journal as journals
 from memory import snapshot as snapshots
 from memory.consolidation_prompt import system_prompt
-from memory.errors import LeaseLost
+from memory.errors import LeaseLost, PathRefused
 from memory.index import INDEX
-from memory.journal import Journal, Record, Survival, Written
+from memory.journal import Journal, Record, Settling, Survival, Written
 from memory.judgement import Ending, Judgement, NoSources, Sources, speakers
 from memory.notes import Notes
 from memory.ports import UNLIMITED, Budget, Clock, Fence, Leases, Notice, Progress, Rights, Run, RunReport
 from memory.restore import put_back
 from memory.scope import Scope
 from memory.settings import MemorySettings
+from memory.settling import settle, settle_record
 from memory.snapshot import Saved, Snapshot, hash_of
 from memory.watching import Watching
 
@@ -29,6 +30,7 @@ __all__ = ["Consolidated", "Consolidation", "Ending", "Task", "lease_name"]
 
 _log = structlog.get_logger(__name__)
 _NO_TOKENS = "tonight's tokens for dreams are used up"
+_HALF_BACK = "an earlier one is not wholly put back yet, as a note could not be written; that is tried again by itself"
 _CUT_OFF = "Putting memory in order was cut off; the notes are as they were before."
 
 
@@ -51,6 +53,8 @@ class Consolidated:
     reason: str = ""
     snapshot: Path | None = None
     survival: Survival | None = None
+    half_back: bool = False
+    """Whether something of what was not kept could not be put back yet; whoever comes next tries it again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,8 +66,16 @@ class Task:
     max_turns: int
     told: Callable[[Consolidated], str]
     """The line for the owner if something changed; empty: nothing is told."""
-    settle: Callable[[Fence], Awaitable[None]]
+    settling: Settling = field(default_factory=Settling)
     """What is noted once it has ended well, while the lease is still held."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Back:
+    """How far a run is put back: where its snapshot is if there is still need of it."""
+
+    snapshot: Path | None = None
+    is_half: bool = False
 
 
 class Consolidation:
@@ -103,7 +115,9 @@ class Consolidation:
         """
         try:
             async with self._leases.hold(lease_name(scope), seconds=self._settings.lease_seconds, wait=0) as fence:
-                await self._recover(scope)
+                await self._recover(scope, fence)
+                if await anyio.to_thread.run_sync(journals.unfinished, scope):
+                    return Consolidated(ending=Ending.GATED, reason=_HALF_BACK)
                 task = await task_of()
                 return task if isinstance(task, Consolidated) else await self._do(scope, task, fence, progress)
         except LeaseLost:
@@ -118,21 +132,29 @@ class Consolidation:
             return True
 
     async def recover(self, scope: Scope) -> bool:
-        """Put back what a run wrote that was killed, and return whether there was one; one that is alive goes on."""
-        if not await anyio.to_thread.run_sync(journals.unfinished, scope):
+        """Put back what a run wrote that was killed, and return whether there was one; one that is alive goes on.
+
+        What could not be put back wholly is left for the next time. Of a run that ended well, and was killed before it
+        noted so, that is made up for.
+        """
+        if not await anyio.to_thread.run_sync(_is_owed, scope):
             return False
         try:
-            async with self._leases.hold(lease_name(scope), seconds=self._settings.lease_seconds, wait=0):
-                return await self._recover(scope)
+            async with self._leases.hold(lease_name(scope), seconds=self._settings.lease_seconds, wait=0) as fence:
+                return await self._recover(scope, fence)
         except LeaseLost:
             return False
 
-    async def _recover(self, scope: Scope) -> bool:
+    async def _recover(self, scope: Scope, fence: Fence) -> bool:
         found = False
+        for folder, record in await anyio.to_thread.run_sync(journals.unsettled, scope):
+            await self._settle(scope, fence, record.settling, folder)
         for folder in reversed(await anyio.to_thread.run_sync(journals.unfinished, scope)):
             journal = Journal(scope, folder)
             written = await anyio.to_thread.run_sync(_left_by_the_dead, scope, journal)
-            await self._take_back(scope, journal, written, purpose="dream", ending=Ending.ABORTED)
+            back = await self._take_back(scope, journal, written, purpose="dream", ending=Ending.ABORTED)
+            if back.is_half:
+                return False  # those before it have to wait: what it left is not what they wrote
             if written:
                 _log.warning("consolidation_recovered", principal=scope.principal, files=len(written))
             found = found or bool(written)
@@ -146,11 +168,18 @@ class Consolidation:
         done = await self._guarded(scope, task, fence, progress)
         if done.ending.good:
             await fence.check()
-            await task.settle(fence)
+            await self._settle(scope, fence, task.settling, done.snapshot)
         told = task.told(done) if done.ending is Ending.CHANGED else ""
         if told and self._settings.notices != "off":
             await self._notice(scope, told)
         return done
+
+    async def _settle(self, scope: Scope, fence: Fence, what: Settling, folder: Path | None) -> None:
+        """Note what is due; what can't be noted now is so later, as the record says that it is missing."""
+        try:
+            await anyio.to_thread.run_sync(_settled, scope, what, folder, fence.token)
+        except (OSError, PathRefused) as error:
+            _log.warning("consolidation_not_settled", principal=scope.principal, reason=str(error))
 
     async def _guarded(self, scope: Scope, task: Task, fence: Fence, progress: Progress | None) -> Consolidated:
         began = self._clock()
@@ -203,14 +232,22 @@ class Consolidation:
         written = await anyio.to_thread.run_sync(watch.journal.written, tuple(watch.paths))
         if not ending.good:
             _log.warning("consolidation_not_kept", principal=scope.principal, ending=ending.value, reason=reason)
-            kept = await self._take_back(scope, watch.journal, written, purpose=task.purpose, ending=ending)
-            return Consolidated(ending=ending, summary=summary, reason=reason, snapshot=kept, survival=survival)
+            back = await self._take_back(scope, watch.journal, written, purpose=task.purpose, ending=ending)
+            return Consolidated(
+                ending=ending,
+                summary=summary,
+                reason=reason,
+                snapshot=back.snapshot,
+                survival=survival,
+                half_back=back.is_half,
+            )
         touched = tuple(path for path in sorted(written) if hash_of(after.get(path)) != before.hash(path))
         if not touched:
             await anyio.to_thread.run_sync(snapshots.discard, before.folder)
             return Consolidated(ending=Ending.UNCHANGED, summary=summary, survival=survival)
         await self._ledger.carry(scope, await anyio.to_thread.run_sync(judged.moves))
         record = self._record(task.purpose, Ending.CHANGED, files=len(touched), survival=survival)
+        record = replace(record, settling=task.settling, settled=False)
         await anyio.to_thread.run_sync(_keep, watch.journal, {path: after.get(path) for path in touched}, record)
         return Consolidated(
             ending=Ending.CHANGED,
@@ -235,8 +272,8 @@ class Consolidation:
 
     async def _take_back(
         self, scope: Scope, journal: Journal, written: Mapping[Path, Written], *, purpose: str, ending: Ending
-    ) -> Path | None:
-        """Put back what was written, and return the snapshot if there is still need of it.
+    ) -> _Back:
+        """Put back what was written; without a record of its end, so that it is tried again, if not all can be now.
 
         What was before is read from the disk, where what was forgotten meanwhile is no longer in it. Without need the
         snapshot goes: else the failures of a few days would push out what can still be undone.
@@ -247,15 +284,30 @@ class Consolidation:
         if cleared.files != before.files:  # something was forgotten just now: it must not be what was put back
             also = {path: Written(each.hashes | {before.hash(path)}, each.text) for path, each in written.items()}
             restored = await put_back(scope, cleared, also, notes=self._notes, leases=self._leases)
-        if restored.left:
+        if restored.failed:
+            _log.warning("consolidation_half_back", principal=scope.principal, files=len(restored.failed))
+            return _Back(snapshot=journal.folder, is_half=True)
+        if restored.left or restored.beside:
             record = self._record(purpose, ending, files=len(restored.left), survival=None)
             await anyio.to_thread.run_sync(journal.end, record)
-            return journal.folder
+            return _Back(snapshot=journal.folder)
         await anyio.to_thread.run_sync(snapshots.discard, journal.folder)
-        return None
+        return _Back()
 
     def _record(self, purpose: str, ending: Ending, *, files: int, survival: Survival | None) -> Record:
         return Record(purpose=purpose, ending=ending.value, ended_at=self._clock(), files=files, survival=survival)
+
+
+def _is_owed(scope: Scope) -> bool:
+    return bool(journals.unfinished(scope) or journals.unsettled(scope))
+
+
+def _settled(scope: Scope, what: Settling, folder: Path | None, token: int) -> None:
+    record = next((record for each, record in journals.unsettled(scope) if each == folder), None)
+    if folder is not None and record is not None:
+        settle_record(scope, folder, record, token)
+    else:
+        settle(scope, what, token)
 
 
 def _left_by_the_dead(scope: Scope, journal: Journal) -> Mapping[Path, Written]:

@@ -1,17 +1,24 @@
 """The night's distillation: day logs become topic notes and index lines."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 from anyio import to_thread
 
 from memory.consolidation import Consolidated, Consolidation, Ending, Task
 from memory.consolidation_prompt import distil_prompt
-from memory.dailylog import mark_processed, waiting_logs
-from memory.ports import Clock, Fence, Progress
+from memory.dailylog import Log, broken_text, too_large, waiting_logs
+from memory.journal import Settling
+from memory.ports import Clock, Progress
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
 
 _LOGS_AT_ONCE = 31
+_BROKEN_BYTES = 64 * 1024  # of logs that are no text; they stand in the prompt, as the tools refuse to read them
+_NAMED = 3
 
 
 class Distil:
@@ -27,27 +34,62 @@ class Distil:
 
         Logs wait also where log mode was switched off since. If the run does not end well, notes and logs are as before
         and the same logs wait for the next night. A log that grew meanwhile waits too. Excludes the dream, and another
-        distillation, of the same memory.
+        distillation, of the same memory. A log that is too large to be read is left out, and the reason says so.
         """
         if not scope.enabled:
             return Consolidated(ending=Ending.GATED, reason="memory is off here")
-        return await self._consolidate(scope, partial(self._task, scope), progress=progress)
+        left: list[Path] = []
+        done = await self._consolidate(scope, partial(self._task, scope, left), progress=progress)
+        told = _left_out(left, self._settings.write_max_bytes)
+        return replace(done, reason="; ".join(part for part in (done.reason, told) if part)) if told else done
 
-    async def _task(self, scope: Scope) -> Task | Consolidated:
+    async def _task(self, scope: Scope, left: list[Path]) -> Task | Consolidated:
         now = self._clock()
-        logs = (await to_thread.run_sync(waiting_logs, scope, now))[:_LOGS_AT_ONCE]
-        if not logs and scope.mode is not Mode.LOG:
+        logs, broken, large = await to_thread.run_sync(_taken, scope, now, self._settings.write_max_bytes)
+        left += large
+        if not logs and not left and scope.mode is not Mode.LOG:
             return Consolidated(ending=Ending.GATED, reason="this memory keeps no day logs")
         if not logs:
             return Consolidated(ending=Ending.UNCHANGED, reason="no log waits")
 
-        async def settle(_: Fence) -> None:
-            await to_thread.run_sync(mark_processed, scope, logs)
-
         return Task(
             purpose="distil",
-            prompt=distil_prompt(scope, [log.path for log in logs], now=now),
+            prompt="\n\n".join([distil_prompt(scope, [log.path for log in logs], now=now), *broken]),
             max_turns=self._settings.distil_max_turns,
             told=lambda _: f"Sorted {len(logs)} day log{'s' * (len(logs) > 1)} into memory",
-            settle=settle,
+            settling=Settling(logs={log.path.relative_to(scope.memory_dir).as_posix(): log.hash for log in logs}),
         )
+
+
+def _taken(scope: Scope, now: datetime, max_bytes: int) -> tuple[Sequence[Log], Sequence[str], Sequence[Path]]:
+    """Return the logs to take up, what those of them hold that are no text, and those that are too large. Blocks."""
+    large = list(too_large(scope, now, max_bytes=max_bytes))
+    logs: list[Log] = []
+    broken: list[str] = []
+    room = _BROKEN_BYTES
+    for log in waiting_logs(scope, now):
+        if log.path in large or len(logs) == _LOGS_AT_ONCE:
+            continue
+        text = broken_text(scope, log.path)
+        size = len((text or "").encode())
+        if size > _BROKEN_BYTES:
+            large.append(log.path)
+        elif size <= room:
+            logs.append(log)
+            room -= size
+            broken += [] if text is None else [_shown(log.path, text)]
+    return logs, broken, large
+
+
+def _shown(path: Path, text: str) -> str:
+    return f"The log {path.name} is not valid UTF-8, so no tool reads it. It holds, up to its last line:\n\n{text}"
+
+
+def _left_out(logs: Sequence[Path], max_bytes: int) -> str:
+    """Say which logs wait in vain, and how that can be helped; empty if there are none."""
+    if not logs:
+        return ""
+    names = ", ".join(path.name for path in logs[:_NAMED])
+    more = f" and {len(logs) - _NAMED} more" if len(logs) > _NAMED else ""
+    most = f"{max_bytes // 1024} KiB, or {_BROKEN_BYTES // 1024} KiB where not all is UTF-8"
+    return f"left out as too large: {names}{more} (at most {most}: split it by hand)"

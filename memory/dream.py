@@ -14,8 +14,8 @@ from memory import snapshot as snapshots
 from memory import stamp as stamps
 from memory.consolidation import Consolidated, Consolidation, Ending, Task
 from memory.consolidation_prompt import dream_prompt
-from memory.journal import Journal, Record, Underway
-from memory.ports import UNMETERED, Clock, Fence, History, Meter, Progress
+from memory.journal import Journal, Record, Settling, Underway, has_begun
+from memory.ports import UNMETERED, Clock, History, Meter, Progress
 from memory.scope import Mode, Part, Scope
 from memory.settings import MemorySettings
 
@@ -31,6 +31,7 @@ class Gate(StrEnum):
     """Memory or the dream is off."""
     LOG_MODE = "log mode"
     """The night distils the logs instead."""
+    OBSTRUCTED = f"{stamps.NAME} in the memory folder is no plain file that can be written: remove it"
     TOO_SOON = "too soon"
     EMPTY = "no notes yet"
     THROTTLED = "throttled"
@@ -59,6 +60,8 @@ class Standing:
     """How far the one is that runs now, in whichever process."""
     record: Record | None = None
     """The latest that changed something."""
+    half_back: bool = False
+    """Whether one that was not kept could not be put back wholly yet."""
 
 
 class Dream:
@@ -116,6 +119,7 @@ class Dream:
             enough=enough,
             underway=await self.underway(scope),
             record=changed[1] if changed else None,
+            half_back=await self.is_half_back(scope),
         )
 
     async def obstacle(self, scope: Scope) -> Gate:
@@ -128,6 +132,11 @@ class Dream:
         if not begun or not await self._consolidate.is_held(scope):
             return None
         return await anyio.to_thread.run_sync(journals.underway, begun[-1])
+
+    async def is_half_back(self, scope: Scope) -> bool:
+        """Return whether a dream that is over has left something that is still to be put back; it is tried again."""
+        begun = [folder for folder in await anyio.to_thread.run_sync(journals.unfinished, scope) if has_begun(folder)]
+        return bool(begun) and not await self._consolidate.is_held(scope)
 
     async def stop(self, scope: Scope) -> bool:
         """Ask the run that is under way to end, in whichever process it is, and return whether there was one."""
@@ -189,15 +198,12 @@ class Dream:
         if last != stamps.NEVER:
             self._meter.observe("dream_hours", (now - last) / timedelta(hours=1))
 
-        async def settle(fence: Fence) -> None:
-            await anyio.to_thread.run_sync(stamps.stamp, scope.memory_dir, now, fence.token)
-
         return Task(
             purpose="dream",
             prompt=dream_prompt(scope, now=now, last=last),
             max_turns=self._settings.dream_max_turns,
             told=told,
-            settle=settle,
+            settling=Settling(began_at=now),
         )
 
     async def _gate(self, scope: Scope, last: datetime, *, forced: bool) -> Gate:
@@ -206,6 +212,8 @@ class Dream:
             return Gate.OFF
         if scope.mode is Mode.LOG:
             return Gate.LOG_MODE
+        if await anyio.to_thread.run_sync(stamps.is_obstructed, scope.memory_dir):
+            return Gate.OBSTRUCTED
         if not forced and self._clock() - last < timedelta(hours=self._settings.dream_min_hours):
             return Gate.TOO_SOON
         empty = await anyio.to_thread.run_sync(snapshots.is_empty, scope)

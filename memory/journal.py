@@ -6,7 +6,6 @@ and `record.json` once it has ended. Neither a name nor a word of a note is outs
 cleared when something is forgotten.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from memory import snapshot as snapshots
 from memory.notes import content_hash
@@ -47,6 +47,16 @@ class Survival:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Settling:
+    """What is noted in A once a run has ended well: the stamp of a dream, or that day logs are sorted."""
+
+    began_at: datetime | None = None
+    """The time that a dream's stamp is set to."""
+    logs: Mapping[str, str] = field(default_factory=dict)
+    """The day logs that were sorted, by their paths in A (which hold nothing but a date), with their hashes."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
     """How a consolidation ended, in numbers."""
 
@@ -56,6 +66,9 @@ class Record:
     files: int
     survival: Survival | None = None
     undone_at: datetime | None = None
+    settling: Settling = field(default_factory=Settling)
+    settled: bool = True
+    """Whether that was noted; else whoever comes next does so."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,8 +149,7 @@ class Journal:
         return {name: frozenset(versions) for name, versions in found.items()}
 
     def _name(self, path: Path) -> str:
-        name = path.relative_to(self._scope.memory_dir).as_posix()
-        return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
+        return snapshots.name_hash(self._scope, path)
 
     def _append(self, line: str) -> None:
         handle = os.open(self.folder / _JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -191,6 +203,11 @@ def records(scope: Scope) -> list[tuple[Path, Record]]:
     ]
 
 
+def unsettled(scope: Scope) -> list[tuple[Path, Record]]:
+    """Return the runs that ended well, stand, and of which that is not noted yet, oldest first. Blocks."""
+    return [each for each in records(scope) if not each[1].settled and each[1].undone_at is None]
+
+
 def last_change(scope: Scope) -> tuple[Path, Record] | None:
     """Return the latest run that changed something, also if it was taken back since. Blocks."""
     changed = [each for each in records(scope) if each[1].survival is not None]
@@ -207,9 +224,14 @@ def _record(path: Path) -> Record | None:
         kept = json.loads(path.read_text())
         survival = kept["survival"] and Survival(**kept["survival"])
         moments = {name: kept[name] and datetime.fromisoformat(kept[name]) for name in ("ended_at", "undone_at")}
-        return Record(**{**kept, **moments, "survival": survival})
-    except (OSError, ValueError, TypeError, KeyError):
+        return Record(**{**kept, **moments, "survival": survival, "settling": _settling(kept.get("settling") or {})})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _settling(kept: Mapping[str, Any]) -> Settling:
+    began_at = kept.get("began_at")
+    return Settling(began_at=began_at and datetime.fromisoformat(began_at), logs=dict(kept.get("logs") or {}))
 
 
 def _replaced(path: Path, value: Mapping[str, object]) -> None:

@@ -1,8 +1,9 @@
 """Puts back what a run wrote, and nothing else: what others changed since is merged where that is safe, or left."""
 
+import codecs
 import os
-from collections import Counter
-from collections.abc import Mapping
+import stat
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +14,15 @@ import structlog
 from memory import snapshot as snapshots
 from memory.disk import Folder
 from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
-from memory.index import INDEX, merged, pointers
+from memory.index import INDEX, merged, pointers, without
 from memory.journal import Written
 from memory.metadata import parse
 from memory.notes import Notes
+from memory.paths import TEAM
 from memory.ports import Leases
+from memory.rewind import Plan, Step, more, plan
 from memory.scope import Scope
-from memory.snapshot import Saved, Snapshot, hash_of
+from memory.snapshot import Saved, Snapshot, hash_of, is_log
 
 _log = structlog.get_logger(__name__)
 _TRIES = 5
@@ -28,133 +31,208 @@ _SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Restored:
-    """Which files are as they were again, which hold besides what others have added, and which were left."""
+    """Which files are as they were again, which hold besides what others have added, and which were left.
+
+    `beside` are notes that hold facts from before which would else stand nowhere. `failed` could not be put back now:
+    it has to be tried again.
+    """
 
     back: tuple[Path, ...] = ()
     merged: tuple[Path, ...] = ()
     left: tuple[Path, ...] = ()
+    beside: tuple[Path, ...] = ()
+    failed: tuple[Path, ...] = ()
 
 
 async def put_back(
     scope: Scope, before: Snapshot, written: Mapping[Path, Written], *, notes: Notes, leases: Leases
 ) -> Restored:
-    """Put back the run's files, indexes last: then lines that point to its new notes have lost their files.
+    """Put back the run's files; no fact from before, nor one that others have added, stands nowhere at any time.
 
+    What was before is written first, and only when all of it stands the run's new notes go. Indexes come last: then
+    lines that point to notes have lost their files. Folders that the run has made, and that hold nothing now, go too.
     Doing it again changes nothing, so that one that was cut short can be repeated.
     """
-    back, mixed, left = list[Path](), list[Path](), list[Path]()
-    inside = (path for path in written if path.is_relative_to(scope.memory_dir))
-    for path in sorted(inside, key=lambda path: (path.name == INDEX, path)):
-        end = await _Putting(scope, path, before, written[path], notes, leases)()
-        if end is not None:
-            {"back": back, "merged": mixed, "left": left}[end].append(path)
-    return Restored(back=tuple(back), merged=tuple(mixed), left=tuple(left))
+    putting = _Putting(scope, before, written, notes, leases)
+    await putting()
+    new = [path for path in written if path not in before.files and path.is_relative_to(scope.memory_dir)]
+    if made := await anyio.to_thread.run_sync(_made, scope, before.folder, new):
+        with suppress(LeaseLost):  # somebody writes all the time: then they stay
+            async with leases.hold(f"memory:{scope.memory_dir}", seconds=_SECONDS, wait=_SECONDS):
+                await anyio.to_thread.run_sync(_remove_empty, made)
+    return putting.restored()
 
 
-@dataclass(frozen=True, slots=True)
 class _Putting:
-    """The putting back of one file."""
+    """One putting back, and what became of each file so far."""
 
-    scope: Scope
-    path: Path
-    before: Snapshot
-    run: Written
-    notes: Notes
-    leases: Leases
+    def __init__(
+        self, scope: Scope, before: Snapshot, written: Mapping[Path, Written], notes: Notes, leases: Leases
+    ) -> None:
+        self._scope = scope
+        self._before = before
+        self._written = written
+        self._notes = notes
+        self._leases = leases
+        self._ends: dict[Path, str] = {}
 
-    @property
-    def saved(self) -> Saved | None:
-        return self.before.files.get(self.path)
+    def restored(self) -> Restored:
+        """Return what became of all of them."""
+        found: dict[str, list[Path]] = {}
+        for path, end in sorted(self._ends.items(), key=lambda each: (each[0].name == INDEX, each[0])):
+            found.setdefault(end, []).append(path)
+        return Restored(**{end: tuple(paths) for end, paths in found.items()})
 
-    async def __call__(self) -> str | None:
-        """Return what became of it; None if it was as before already."""
+    async def __call__(self) -> None:
+        """Put back the notes as they are planned, anew whenever somebody else changes one meanwhile; then indexes."""
         for _ in range(_TRIES):
-            present = await anyio.to_thread.run_sync(snapshots.read_one, self.scope, self.path)
-            if hash_of(present) == hash_of(self.saved):
-                await self._set_time()
-                return None
-            text = _wanted(self.path, self.before, self.run, present)
-            if text is None:
+            steps = await anyio.to_thread.run_sync(plan, self._scope, self._before, self._written)
+            for path in steps.same:
+                await self._as_before(path)
+            for path in steps.left:
                 _log.warning("consolidation_file_left", reason="somebody else has changed it since")
-                return "left"
+                self._ends.setdefault(path, "left")
+            if await self._carried_out(steps):
+                break
+        else:
+            self._fail(steps.steps, "it did not stand still")
+        for path in sorted(self._written):
+            if path.is_relative_to(self._scope.memory_dir) and path.name == INDEX:
+                await self._put_index(path)
+        for path in [path for path, end in self._ends.items() if end == "beside"]:
+            await self._point_to(path)
+
+    async def _point_to(self, path: Path) -> None:
+        """Name a note that is new beside the others in the index, if there is one."""
+        index = await anyio.to_thread.run_sync(snapshots.read_one, self._scope, self._scope.index)
+        name = path.relative_to(self._scope.memory_dir).as_posix()
+        if index is None or is_log(self._scope, path) or name in {to for _, to in pointers(index.text)}:
+            return
+        note = await anyio.to_thread.run_sync(snapshots.read_one, self._scope, path)
+        about = str(parse(note.text)[0].get("description") or "") if note else ""
+        with suppress(Conflict, LeaseLost, PathRefused, WriteRefused):  # the note itself stands
+            folder = self._scope.memory_dir
+            await self._notes.add_pointer(self._scope, folder, title=path.stem, file=name, hook=about)
+
+    async def _carried_out(self, steps: Plan) -> bool:
+        """Take the steps, and return False once one was overtaken."""
+        pending, failed = list(steps.steps), False
+        while pending:
+            step = _next(steps, pending, failed=failed)
+            if step is None:
+                self._fail(pending, "what it holds stands nowhere else yet")
+                break
+            pending.remove(step)
             try:
-                await self._put(text, hash_of(present))
+                await self._take(step)
+            except Conflict:
+                return False
+            except (LeaseLost, PathRefused, WriteRefused, OSError) as error:
+                self._fail([step], str(error))
+                failed = True
+            else:
+                self._ends[step.path] = step.end
+                steps.done(step)
+        return True
+
+    async def _take(self, step: Step) -> None:
+        if step.removes and not step.text:
+            await self._notes.delete(self._scope, step.path, expected=step.expected)
+            return
+        note = await self._notes.write(self._scope, step.path, step.text, expected=step.expected)
+        if note.hash == self._before.hash(step.path):
+            await self._as_before(step.path)
+
+    def _fail(self, steps: Sequence[Step], reason: str) -> None:
+        for step in steps:
+            _log.warning("consolidation_file_not_put_back", reason=reason)
+            self._ends[step.path] = "failed"
+
+    async def _put_index(self, path: Path) -> None:
+        for _ in range(_TRIES):
+            present = await anyio.to_thread.run_sync(snapshots.read_one, self._scope, path)
+            saved = self._before.files.get(path)
+            if hash_of(present) == hash_of(saved):
+                await self._as_before(path)
+                return
+            text = await anyio.to_thread.run_sync(
+                _index_wanted, path, self._before, self._written, present.text if present else ""
+            )
+            try:
+                await self._write_index(path, text, hash_of(present))
             except Conflict:
                 continue
-            except (LeaseLost, PathRefused, WriteRefused) as error:
-                _log.warning("consolidation_file_left", reason=str(error))
-                return "left"
-            return "back" if text == (self.saved.text if self.saved else "") else "merged"
-        return "left"
+            except (LeaseLost, PathRefused, WriteRefused, OSError) as error:
+                _log.warning("consolidation_file_not_put_back", reason=str(error))
+                break
+            self._ends[path] = "back" if text == (saved.text if saved else "") else "merged"
+            return
+        self._ends[path] = "failed"
 
-    async def _put(self, text: str, expected: str) -> None:
-        if text or self.saved is not None:
-            note = await self.notes.write(self.scope, self.path, text, expected=expected)
-            if self.saved is not None and note.text == self.saved.text:
-                await self._set_time()
-        elif self.path.name == INDEX:  # which nobody else ever deletes
-            async with self.leases.hold(f"memory:{self.scope.memory_dir}", seconds=_SECONDS, wait=_SECONDS):
-                await anyio.to_thread.run_sync(_remove, self.scope, self.path, expected)
-        else:
-            await self.notes.delete(self.scope, self.path, expected=expected)
+    async def _write_index(self, path: Path, text: str, expected: str) -> None:
+        if text or path in self._before.files:
+            note = await self._notes.write(self._scope, path, text, expected=expected)
+            if note.hash == self._before.hash(path):
+                await self._as_before(path)
+            return
+        # Nobody else ever deletes an index.
+        async with self._leases.hold(f"memory:{self._scope.memory_dir}", seconds=_SECONDS, wait=_SECONDS):
+            await anyio.to_thread.run_sync(_remove, self._scope, path, expected)
 
-    async def _set_time(self) -> None:
-        if self.saved is not None:
-            await anyio.to_thread.run_sync(_set_time, self.path, self.saved.mtime_ns)
-
-
-def _wanted(path: Path, before: Snapshot, run: Written, present: Saved | None) -> str | None:
-    """Return what the file should hold, "" for nothing; None if it has to stay as it is."""
-    saved = before.files.get(path)
-    text, there = (each.text if each else "" for each in (saved, present))
-    if path.name == INDEX:
-        # A line of the run's goes as well, unless it names a new note that had to be left.
-        ours = {line for line, to in pointers(run.text or "") if path.parent / to in before.files}
-        seen = ours.union(line for line, _ in pointers(text))
-        return merged(there, text, seen=seen, exists=lambda to: _exists(path, to))
-    if hash_of(present) in run.hashes:
-        return text
-    if saved is None or present is None or run.text is None:
-        return None
-    return with_changes(text, base=run.text, theirs=there)
+    async def _as_before(self, path: Path) -> None:
+        """Give a file whose text is as before its other bytes, mode and time back as well."""
+        if (saved := self._before.files.get(path)) is None:
+            return
+        with suppress(LeaseLost):  # the text stands
+            async with self._leases.hold(f"memory:{self._scope.memory_dir}", seconds=_SECONDS, wait=_SECONDS):
+                await anyio.to_thread.run_sync(_as_before, self._scope, path, saved)
 
 
-def with_changes(text: str, *, base: str, theirs: str) -> str | None:
-    """Return `text` with the lines that somebody added to `base` or took from it; None if that is not safe.
+def _next(steps: Plan, pending: Sequence[Step], *, failed: bool) -> Step | None:
+    """Return the step to take now: one that costs no fact, removals last and only after all else has succeeded.
 
-    What they took must stand in `text` as well, and what is above the text of a note must be as it was.
+    Where notes have exchanged facts, none is safe: one has to be the first, and what it costs is in the snapshot.
     """
-    (base_head, base_body), (their_head, their_body) = parse(base), parse(theirs)
-    if base_head != their_head:
-        return None
-    old, new = base_body.splitlines(), their_body.splitlines()
-    added, gone = _more(new, old), Counter(line for line in _more(old, new) if line.strip())
-    lines = text.splitlines()
-    if gone - Counter(lines):
-        return None
-    kept = []
-    for line in lines:
-        if gone[line]:
-            gone[line] -= 1
-        else:
-            kept.append(line)
-    more = [line for line in added if line.strip() and line not in kept]
-    return "\n".join([*kept, *more, ""])
+    writes = [step for step in pending if not step.removes]
+    able = writes or ([] if failed else pending)
+    return next((step for step in able if steps.is_safe(step)), None if failed or not able else able[0])
 
 
-def _more(these: list[str], than: list[str]) -> list[str]:
-    left = Counter(than)
-    more = []
-    for line in these:
-        if left[line]:
-            left[line] -= 1
-        else:
-            more.append(line)
-    return more
+def _index_wanted(path: Path, before: Snapshot, written: Mapping[Path, Written], there: str) -> str:
+    """Return what an index should hold: what it did, with what others have added, but no line without its file."""
+    text, run = before.files[path].text if path in before.files else "", written[path].text or ""
+    # A line of the run's goes as well, unless it names a new note that had to be left.
+    ours = {line for line, to in pointers(run) if path.parent / to in before.files}
+    seen = ours.union(line for line, _ in pointers(text))
+    whole = merged(there, text, seen=seen, exists=lambda to: _exists(path, to))
+    known = {*before.files, *written}
+    whole = without(whole, lambda _, to: path.parent / to in known and not _exists(path, to))
+    said = [line for line in more(_plain(there), [*_plain(run), *_plain(text)]) if line.strip()]
+    return "\n".join([*filter(None, [whole.rstrip("\n")]), *said, ""]) if said else whole
+
+
+def _plain(index_text: str) -> list[str]:
+    """Return the lines that are no pointers."""
+    return without(index_text, lambda _, to: True).splitlines()
 
 
 def _exists(index: Path, target: str) -> bool:
     return (index.parent / target).is_file()
+
+
+def _made(scope: Scope, snapshot: Path, new: Sequence[Path]) -> list[Path]:
+    """Return the folders that a run has made for its new files, innermost first; neither T nor one before it."""
+    above = {folder for path in new for folder in path.parents if folder.is_relative_to(scope.memory_dir)}
+    names = {folder: folder.relative_to(scope.memory_dir).as_posix() for folder in above}
+    keep = {scope.memory_dir, scope.memory_dir / TEAM}
+    made = [each for each in above - keep if each.is_dir() and not snapshots.had_folder(snapshot, names[each])]
+    return sorted(made, key=lambda folder: len(folder.parts), reverse=True)
+
+
+def _remove_empty(made: Sequence[Path]) -> None:
+    for folder in made:
+        with suppress(OSError):  # somebody has put something there, or it is no folder any more
+            folder.rmdir()
 
 
 def _remove(scope: Scope, path: Path, expected: str) -> None:
@@ -164,6 +242,14 @@ def _remove(scope: Scope, path: Path, expected: str) -> None:
         at.remove(path.name)
 
 
-def _set_time(path: Path, moment_ns: int) -> None:
-    with suppress(FileNotFoundError):  # somebody may take the file away at any time
-        os.utime(path, ns=(moment_ns, moment_ns), follow_symlinks=False)
+def _as_before(scope: Scope, path: Path, saved: Saved) -> None:
+    data = saved.text.encode()
+    with suppress(OSError, PathRefused), Folder.opened(path.parent, root=scope.memory_dir) as at:
+        stored = at.read(path.name, limit=len(data) + len(codecs.BOM_UTF8))
+        if stored is None or stored.data.removeprefix(codecs.BOM_UTF8) != data:  # somebody changes it just now
+            return
+        if saved.has_mark and stored.data == data:
+            at.replace(path.name, codecs.BOM_UTF8 + data)
+        if stat.S_IMODE(path.lstat().st_mode) == snapshots.PRIVATE != saved.mode:
+            path.chmod(saved.mode)
+        os.utime(path, ns=(saved.mtime_ns, saved.mtime_ns), follow_symlinks=False)

@@ -4,12 +4,15 @@ A consolidation that ended has a record beside its `before`, and what it wrote i
 the journal (`memory.journal`); whoever takes the lease next puts back what it wrote.
 """
 
-import itertools
+import codecs
+import hashlib
+import json
 import os
 import shutil
+import stat
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +24,9 @@ from memory.scan import LOGS
 from memory.scope import Scope
 
 BEFORE = "before"
+PRIVATE = 0o600
+"""The mode that every file gets that is written through notes."""
+_FORMS = "forms.json"
 _KEPT = 7
 _LARGEST = 4 * 1024 * 1024
 
@@ -31,6 +37,9 @@ class Saved:
 
     text: str
     mtime_ns: int
+    mode: int = PRIVATE
+    has_mark: bool = False
+    """Whether the byte order mark stood before the text."""
 
     @property
     def hash(self) -> str:
@@ -67,22 +76,56 @@ def folders(scope: Scope) -> list[Path]:
 
 
 def take(scope: Scope, now: datetime) -> Snapshot:
-    """Copy the files of A, without T, to a new folder, and forget the oldest snapshots. Blocks."""
-    name = now.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(1)))
-    folder = next(folder for each in names if not (folder := kept_beside(scope) / each).exists())
+    """Copy the files and folders of A, without T, to a new folder, and forget the oldest snapshots. Blocks."""
+    folder = _next_folder(scope, now)
     files = read_all(scope)
     make_private(folder / BEFORE)
+    for name in _folders(scope):
+        make_private(folder / BEFORE / name)
     for path, saved in files.items():
         _copy(folder / BEFORE / path.relative_to(scope.memory_dir), saved)
+    forms = {name_hash(scope, path): (saved.mode, saved.has_mark) for path, saved in files.items()}
+    (folder / _FORMS).touch(mode=PRIVATE)
+    (folder / _FORMS).write_text(json.dumps(forms))
     for old in folders(scope)[:-_KEPT]:
-        shutil.rmtree(old)
+        if old != folder:
+            shutil.rmtree(old)
     return Snapshot(folder=folder, files=files)
+
+
+def _next_folder(scope: Scope, now: datetime) -> Path:
+    """Return a folder whose name comes after those of all others, also where the clock was set back since."""
+    name, last = now.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ"), [folder.name for folder in folders(scope)][-1:]
+    if not last or name > last[0]:
+        return kept_beside(scope) / name
+    moment, _, number = last[0].partition("-")
+    return kept_beside(scope) / f"{moment}-{int(number or 0) + 1:06}"
 
 
 def load(scope: Scope, folder: Path) -> Snapshot:
     """Return a snapshot as it lies on disk now, where what was forgotten since is no longer in it. Blocks."""
-    return Snapshot(folder=folder, files=state(scope, folder / BEFORE))
+    forms, files = _forms(folder), state(scope, folder / BEFORE)
+    known = {path: forms.get(name_hash(scope, path), (PRIVATE, False)) for path in files}
+    return Snapshot(
+        folder=folder,
+        files={path: replace(saved, mode=known[path][0], has_mark=known[path][1]) for path, saved in files.items()},
+    )
+
+
+def _forms(folder: Path) -> Mapping[str, tuple[int, bool]]:
+    """Return the mode of each file, and whether it had a byte order mark, by the hash of its name."""
+    try:
+        return {
+            name: (int(mode), bool(mark)) for name, (mode, mark) in json.loads((folder / _FORMS).read_text()).items()
+        }
+    except (OSError, ValueError):  # it was taken by an older version, or killed just then
+        return {}
+
+
+def name_hash(scope: Scope, path: Path) -> str:
+    """Return what stands for the name of a file where no name may stand."""
+    name = path.relative_to(scope.memory_dir).as_posix()
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def state(scope: Scope, folder: Path) -> dict[Path, Saved]:
@@ -112,6 +155,11 @@ def is_empty(scope: Scope) -> bool:
         return next(files, None) is None
 
 
+def had_folder(folder: Path, name: str) -> bool:
+    """Return whether there was a folder of this name, given relative to A, when a snapshot was taken. Blocks."""
+    return (folder / BEFORE / name).is_dir()
+
+
 def read_one(scope: Scope, path: Path) -> Saved | None:
     """Read one file of A, following no link; None if there is none or it is no text. Blocks."""
     if not path.is_relative_to(scope.memory_dir):
@@ -124,9 +172,10 @@ def read_one(scope: Scope, path: Path) -> Saved | None:
     if stored is None or len(stored.data) > _LARGEST:
         return None
     try:
-        return Saved(text=stored.data.decode("utf-8-sig"), mtime_ns=stored.mtime_ns)
-    except UnicodeDecodeError:
+        text, mode = stored.data.decode("utf-8-sig"), stat.S_IMODE(path.lstat().st_mode)
+    except (UnicodeDecodeError, OSError):
         return None
+    return Saved(text=text, mtime_ns=stored.mtime_ns, mode=mode, has_mark=stored.data.startswith(codecs.BOM_UTF8))
 
 
 def is_log(scope: Scope, path: Path) -> bool:
@@ -135,12 +184,26 @@ def is_log(scope: Scope, path: Path) -> bool:
 
 
 def _files(scope: Scope) -> Generator[Path]:
-    def own(folder: str) -> bool:
-        return folder != TEAM and not folder.rpartition("/")[2].startswith(".")
-
-    for _, folder, entry in walk(scope.memory_dir, enter=own):
+    for _, folder, entry in walk(scope.memory_dir, enter=_is_own):
         if not entry.name.startswith("."):
             yield scope.memory_dir / folder / entry.name
+
+
+def _folders(scope: Scope) -> list[str]:
+    """Return the names of all folders, also of those that hold nothing."""
+    found: list[str] = []
+
+    def enter(folder: str) -> bool:
+        found.extend([folder] if _is_own(folder) else [])
+        return _is_own(folder)
+
+    for _ in walk(scope.memory_dir, enter=enter):
+        pass
+    return found
+
+
+def _is_own(folder: str) -> bool:
+    return folder != TEAM and not folder.rpartition("/")[2].startswith(".")
 
 
 def _copy(place: Path, saved: Saved) -> None:

@@ -19,6 +19,7 @@ from memory.ports import UNMETERED, Clock, Leases, Meter
 from memory.restore import Restored, put_back
 from memory.scope import Scope
 from memory.settings import MemorySettings
+from memory.settling import has_lost_logs, unsettle
 from memory.snapshot import Saved
 
 _WAIT_SECONDS = 20.0  # for an extraction that is under way
@@ -31,6 +32,8 @@ class Undone:
 
     found: bool
     busy: bool = False
+    logs_gone: bool = False
+    """The day logs that were distilled are gone by now: what came of them stands in the notes only, and stays there."""
     restored: Restored = field(default_factory=Restored)
 
 
@@ -39,7 +42,8 @@ class Undo:
 
     What others have changed since stays: merged where that is safe, else the whole file is left as it is. What was
     forgotten since does not come back, as it is no longer in what is kept. The time of the last dream stays, so that
-    the same dream is not dreamt at once.
+    the same dream is not dreamt at once; day logs that were distilled wait for the night again. One that could not be
+    taken back wholly counts as not taken back, and can be again.
     """
 
     def __init__(
@@ -68,6 +72,8 @@ class Undo:
                 extraction = self._leases.hold(f"extract:{scope.memory_dir}", seconds=seconds, wait=_WAIT_SECONDS)
                 await stack.enter_async_context(extraction)
                 await stack.enter_async_context(self._leases.hold(lease_name(scope), seconds=seconds, wait=0))
+                if await anyio.to_thread.run_sync(journals.unfinished, scope):
+                    return Undone(found=True, busy=True)  # a later one, which is to be put back before this
                 return await self._take_back(scope)
         except LeaseLost:
             return Undone(found=True, busy=True)
@@ -82,12 +88,17 @@ class Undo:
         if last is None:
             return Undone(found=False)
         folder, record = last
+        if await anyio.to_thread.run_sync(has_lost_logs, scope, record.settling):
+            return Undone(found=True, logs_gone=True)
         before = await anyio.to_thread.run_sync(snapshots.load, scope, folder)
         written = await anyio.to_thread.run_sync(Journal(scope, folder).written)
         changed = await anyio.to_thread.run_sync(snapshots.read_all, scope)
         restored = await put_back(scope, before, written, notes=self._notes, leases=self._leases)
         now = await anyio.to_thread.run_sync(snapshots.read_all, scope)
         await self._ledger.carry(scope, await anyio.to_thread.run_sync(moves_between, scope, changed, now))
+        if restored.failed:
+            return Undone(found=True, restored=restored)
+        await anyio.to_thread.run_sync(unsettle, scope, record.settling)
         await anyio.to_thread.run_sync(journals.undone, scope, folder, record, self._clock())
         self._meter.count("dreams_undone")
         return Undone(found=True, restored=restored)

@@ -1,9 +1,10 @@
 """/dream: put memory in order now; see how that stands, what it changed, and take it back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from adapters.base import Adapter, Address
@@ -11,6 +12,7 @@ from gateway.commands.table import Asked, Handler, Reply
 from gateway.dreaming import Dreaming, changes
 from gateway.night_budget import NightBudget
 from gateway.notices import counted
+from gateway.proposal_texts import code
 from gateway.settings import Settings
 from memory.dream import Gate, Standing
 from memory.scope import Scope
@@ -24,6 +26,7 @@ _USAGE = (
     "`/dream diff` shows what the last one changed, `/dream undo` takes it back."
 )
 _NONE = "Nothing to undo: no dream has changed anything here since the last undo."
+_UNDER_WAY = "A dream is under way here already. `/dream status` says how far it is."
 _LONGEST_DIFF = 6000
 
 
@@ -68,12 +71,13 @@ class DreamCommand:
         if obstacle is not Gate.OPEN:
             return f"I can't dream here: {_WHY[obstacle]}."
         if await self.dreaming.dream.underway(scope) is not None:
-            return "A dream is under way here already. `/dream status` says how far it is."
+            return _UNDER_WAY
         if not await self.budget(0):
             return "I can't dream now: tonight's tokens for dreams are used up. They are counted anew at midnight."
         working = partial(self._working, address)
         try:
-            self.dreaming.begin(scope, address, scheduler=self.scheduler, working=working)
+            if not self.dreaming.begin(scope, address, scheduler=self.scheduler, working=working):
+                return _UNDER_WAY
         except NotRunning:
             return "I can't dream now: the scheduler is not running. `reverie doctor` says why."
         return "Dreaming… I say here what came of it. `/dream status` says how far it is, `/dream stop` ends it."
@@ -96,6 +100,7 @@ _WHY = {
     Gate.OFF: "it is switched off",
     Gate.LOG_MODE: "new memories go to a day log, and the night sorts them",
     Gate.EMPTY: "there are no notes yet",
+    Gate.OBSTRUCTED: Gate.OBSTRUCTED.value,
 }
 
 
@@ -107,6 +112,10 @@ def described(scope: Scope, standing: Standing) -> str:
         taken_back = ", taken back since" if standing.record.undone_at else ""
         figures = changes(standing.record.files, standing.record.survival)
         lines.append(f"- What the last change was: {figures}{taken_back}")
+    if standing.half_back:
+        lines.append(
+            "- Not wholly put back yet: a dream that was not kept, as a note can't be written; tried again soon"
+        )
     if (now := standing.underway) is not None:
         lines.append(f"- Running: {now.phase}, turn {now.turn}, at least {now.files} files touched")
     return "\n".join(lines)
@@ -130,14 +139,28 @@ def undone(scope: Scope, result: Undone) -> str:
         return _NONE
     if result.busy:
         return "Memory is being written just now. Please try it again in a minute; nothing is undone yet."
+    if result.logs_gone:
+        return "I can't take that back: the day logs that it sorted are gone, and what they said is in the notes only."
     done = result.restored
-    lines = [f"The last dream is taken back: {counted(len(done.back) + len(done.merged), 'file')} as before."]
+    back = counted(len(done.back) + len(done.merged), "file")
+    lines = [f"The last dream is taken back: {back} as before."]
+    if done.failed:
+        lines = [
+            f"The last dream is taken back in part: {back} as before, {counted(len(done.failed), 'file')} could not be "
+            f"written: {_named(scope, done.failed)}. No fact is lost. See that they can be, then `/dream undo` again."
+        ]
     if done.merged:
         lines.append(f"What was added since is kept in {counted(len(done.merged), 'file')}.")
     if done.left:
-        names = ", ".join(f"`{path.relative_to(scope.memory_dir)}`" for path in done.left)
-        lines.append(f"Left as it is, because it was changed since: {names}.")
+        names = _named(scope, done.left)
+        lines.append(f"Left {counted(len(done.left), 'note')} as it is, because it was changed since: {names}.")
+    if done.beside:
+        lines.append(f"What stood before in notes that were changed since is kept in {_named(scope, done.beside)}.")
     return " ".join(lines)
+
+
+def _named(scope: Scope, paths: Sequence[Path]) -> str:
+    return ", ".join(f"`{code(path.relative_to(scope.memory_dir).as_posix())}`" for path in paths)
 
 
 def fenced(patch: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.cli import cli
-from gateway.commands.dream import fenced
+from gateway.commands.dream import fenced, undone
 from gateway.db.engine import Database
 from gateway.dreaming import summary
 from gateway.llm.client import Tokens
@@ -18,6 +19,9 @@ from gateway.settings import Settings
 from gateway.usage import Usage
 from memory.consolidation import Consolidated, Ending
 from memory.journal import Survival
+from memory.restore import Restored
+from memory.scope import Mode, Scope
+from memory.undo import Undone
 from tests.acceptance.whole import ANN, note, whole
 
 SURVIVAL = Survival(
@@ -63,10 +67,64 @@ async def test_the_nights_tokens_are_those_of_all_dreams_of_everybody_since_midn
         (Consolidated(ending=Ending.STOPPED, reason="it was stopped"), "The dream was ended: it was stopped. "),
         (Consolidated(ending=Ending.REFUSED, reason="it lied"), "I did not keep this dream: it lied. The notes are as"),
         (Consolidated(ending=Ending.BUSY, reason="another one"), "I did not dream: another one."),
+        (
+            Consolidated(ending=Ending.FAILED, reason="it broke", half_back=True),
+            "I did not keep this dream: it broke. Not all notes could be put back yet",
+        ),
     ],
 )
 def test_whoever_asked_hears_what_came_of_it(done: Consolidated, told: str) -> None:
     assert summary(done).startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (
+            Restored(left=(Path("/m/x`y.md"),)),
+            "0 files as before. Left 1 note as it is, because it was changed since: `x'y.md`",
+        ),
+        (Restored(beside=(Path("/m/a.before-1.md"),)), "notes that were changed since is kept in `a.before-1.md`."),
+        (
+            Restored(failed=(Path("/m/a.md"),)),
+            "taken back in part: 0 files as before, 1 file could not be written: `a.md`",
+        ),
+    ],
+)
+def test_whoever_takes_a_dream_back_hears_where_everything_is(result: Restored, told: str) -> None:
+    scope = Scope(
+        principal="ann",
+        project="",
+        memory_dir=Path("/m"),
+        team_dir=None,
+        mode=Mode.AUTO,
+        shared=False,
+        enabled=True,
+        timezone="UTC",
+        readable=(),
+        writable=(),
+    )
+    assert told in undone(scope, Undone(found=True, restored=result))
+
+
+async def shown(status: str) -> None:
+    """Show nobody that the bot works."""
+
+
+async def test_asked_for_from_three_threads_at_once_it_is_dreamt_once(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home") as running:
+        await running.tell(ANN, "Hello there")
+        memory = (await running.scope(ANN)).memory_dir
+        (memory / "nuts.md").write_text(note("Ann must not eat peanuts"))
+        dreaming = running.core.night.dreams
+        begin = partial(
+            dreaming.begin,
+            await running.scope(ANN),
+            ANN.says("/dream").address,
+            scheduler=running.core.night.clock,
+            working=shown,
+        )
+        assert [begin() for _ in range(3)] == [True, False, False]
 
 
 def test_a_patch_stays_in_its_fence_and_within_a_message() -> None:

@@ -104,3 +104,67 @@ def test_a_day_log_speaks_for_those_who_are_named_in_it() -> None:
     right, wrong = (f"- Keeps bees behind the house ({name}, 2026-05-01)\n" for name in ("Ann", "Bob"))
     assert compared(log, log | {"a.md": right}, {}).moved == ()
     assert compared(log, log | {"a.md": wrong}, {}).moved
+
+
+NAMES = [
+    "Guest 1",
+    "Ada0",
+    "O'Neil",
+    "Jean-Luc",
+    "user_42",
+    "Ann (work)",
+    "Tom :)",
+    "🦊",
+    "李雷",
+    "김민수",
+    "דוד",
+    "نورة",
+    "Zoe\u0301",
+    "ola",
+]
+OTHERS = [
+    "Guest 2",
+    "Bo0",
+    "D’Arcy",
+    "Jean-Paul",
+    "user_43",
+    "Bob (work)",
+    "Kim :(",
+    "🐻",
+    "韩梅",
+    "이영희",
+    "רות",
+    "سارة",
+    "Ana\u0301",
+    "pia",
+]
+
+
+@pytest.mark.parametrize(("name", "other"), list(zip(NAMES, OTHERS, strict=True)))
+def test_a_person_is_known_whatever_their_name_is_made_of(name: str, other: str) -> None:
+    fact, own = f"Grows quinces behind the mill ({name}, 2026-10-25)", f"Sails to Oslo in June ({other}, 2026-10-24)"
+    said_by = {fact_hash(fact): {name}, fact_hash(own): {other}}
+    before = f"- {fact}\n- {own}\n"
+    for wrong in (fact.replace(name, other), f"{other}: grows quinces behind the mill"):
+        found = moved({"a.md": f"- {wrong}\n- {own}\n"}, said_by=said_by, a=before).moved
+        assert found == (fact,), "one fact, counted once"
+    assert moved({"b.md": before.replace("Grows", "She grows")}, said_by=said_by, a=before) == Attribution()
+
+
+@pytest.mark.parametrize(("name", "other"), list(zip(NAMES, OTHERS, strict=True)))
+def test_a_name_that_nobody_has_spoken_under_is_taken_for_a_person_too(name: str, other: str) -> None:
+    fact = f"Grows quinces behind the mill ({name}, 2026-10-25)"
+    assert moved({"a.md": f"- {fact.replace(name, other)}\n"}, said_by={fact_hash(fact): {name}}, a=f"- {fact}\n").moved
+
+
+@pytest.mark.parametrize(("was", "now"), [("10:30", "11:00"), ("12 guests", "14 guests"), ("room 3", "room 4")])
+def test_a_number_beside_the_date_is_no_person(was: str, now: str) -> None:
+    fact = f"- We meet at the mill ({was}, 2026-10-25)\n"
+    assert moved({"a.md": fact.replace(was, now)}, a=fact).moved == ()
+
+
+def test_a_log_names_its_speakers_whatever_their_names_are_made_of() -> None:
+    log = {"logs/2026/05/2026-05-01.md": "- 10:00 Ada0: I keep bees by the mill\n- 10:01 42: I keep nothing\n"}
+    right, wrong = (f"- Keeps bees by the mill ({name}, 2026-05-01)\n" for name in ("Ada0", "42"))
+    assert compared(log, log | {"a.md": right}, {fact_hash("10:01 42: I keep nothing"): {"42"}}).moved == ()
+    assert compared(log, log | {"a.md": wrong}, {fact_hash("10:01 42: I keep nothing"): {"42"}}).moved

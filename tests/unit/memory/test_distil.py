@@ -16,6 +16,7 @@ from memory.ports import UNLIMITED, Budget, Changes, Outcome, Progress, Rights, 
 from memory.retention import delete_old_logs
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
+from memory.undo import Undo
 from tests.unit.memory.day_logs import DAY, NIGHT, Transcript, leases_, notes_, said, scope_
 
 __all__ = ["leases_", "notes_", "scope_"]
@@ -142,6 +143,34 @@ async def test_a_day_that_was_distilled_and_deleted_is_not_written_anew(
     assert not list(path.parent.iterdir())
 
 
+async def test_a_log_that_is_not_utf8_is_distilled_from_the_prompt_and_processed(
+    scope: Scope, notes: Notes, distil: Distil, run: Distiller
+) -> None:
+    [path] = await logs(scope, notes, 1)
+    path.write_bytes(b"- caf\xe9 at noon\n")
+    assert (await distil(scope)).ending is Ending.CHANGED
+    assert "2026-05-01.md is not valid UTF-8" in run.prompts[0]
+    assert "- caf\N{REPLACEMENT CHARACTER} at noon" in run.prompts[0]
+    assert path.stat().st_mode & 0o777 == 0o400
+    assert (await distil(scope)).reason == "no log waits"
+
+
+@pytest.mark.parametrize(
+    "large", [b"- a line" * 160_000, b"- a line" * 600_000, b"- caf\xe9" * 10_000], ids=["1-MiB", "4-MiB", "not-utf8"]
+)
+async def test_a_log_that_is_too_large_waits_and_that_is_said(
+    scope: Scope, notes: Notes, distil: Distil, run: Distiller, large: bytes
+) -> None:
+    path, other = await logs(scope, notes, 1, 2)
+    path.write_bytes(large)
+    done = await distil(scope)
+    assert done.ending is Ending.CHANGED
+    assert done.reason.startswith("left out as too large: 2026-05-01.md (at most 1024 KiB")
+    assert str(path) not in run.prompts[0]
+    assert [each.stat().st_mode & 0o777 for each in (path, other)] == [0o600, 0o400]
+    assert (await distil(scope)).reason.startswith("no log waits; left out")
+
+
 async def test_after_a_failure_the_same_logs_wait_and_the_notes_are_as_before(
     scope: Scope, notes: Notes, distil: Distil, run: Distiller, told: list[str]
 ) -> None:
@@ -212,3 +241,45 @@ async def test_distilling_and_dreaming_exclude_each_other(
     await logs(scope, notes, 1)
     async with leases.hold(f"dream:{scope.memory_dir}", seconds=30, wait=0):
         assert (await distil(scope)).ending is Ending.BUSY
+
+
+@pytest.fixture
+def undo(notes: Notes, leases: LocalLeases) -> Undo:
+    return Undo(notes=notes, leases=leases, settings=MemorySettings(), clock=lambda: NIGHT)
+
+
+async def test_logs_whose_notes_are_taken_back_wait_for_the_night_again(
+    scope: Scope, notes: Notes, distil: Distil, run: Distiller, undo: Undo
+) -> None:
+    [path] = await logs(scope, notes, 1)
+    await distil(scope)
+    assert (await undo(scope)).restored.back == (scope.memory_dir / "note1.md",)
+    assert [log.path for log in waiting_logs(scope, NIGHT)] == [path]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (await distil(scope)).ending is Ending.CHANGED
+    assert str(path) in run.prompts[-1]
+
+
+async def test_what_came_of_logs_that_are_gone_by_now_is_not_taken_back(
+    scope: Scope, notes: Notes, distil: Distil, leases: LocalLeases, undo: Undo
+) -> None:
+    await logs(scope, notes, 1)
+    await distil(scope)
+    await delete_old_logs(scope, keep_days=5, now=NIGHT + timedelta(days=9), leases=leases, seconds=1)
+    assert (await undo(scope)).logs_gone
+    assert (scope.memory_dir / "note1.md").exists()
+
+
+async def test_logs_are_marked_later_if_the_night_was_cut_off_right_before(
+    scope: Scope, notes: Notes, distil: Distil, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    await logs(scope, notes, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr("memory.settling.mark_processed", cut_off)
+        assert (await distil(scope)).ending is Ending.CHANGED
+    assert may_wait(scope, NIGHT)
+    assert (await distil(scope)).reason == "no log waits"
+    assert not may_wait(scope, NIGHT)

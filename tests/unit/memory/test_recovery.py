@@ -12,7 +12,7 @@ from memory.consolidation import Ending
 from memory.journal import Journal, unfinished
 from memory.notes import Note
 from memory.ports import Outcome
-from memory.restore import with_changes
+from memory.rewind import with_changes
 from memory.scope import Scope
 from memory.snapshot import take
 from tests.unit.memory.dreams import Night, ScriptedRun, tidy

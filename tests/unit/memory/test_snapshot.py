@@ -54,3 +54,10 @@ def test_what_is_no_text_no_file_or_not_in_the_directory_is_left_out(scope: Scop
     assert snapshot.read_all(scope) == {}
     for path in (scope.memory_dir / "link.md", tmp_path / "secret.md", scope.memory_dir / "none.md"):
         assert snapshot.read_one(scope, path) is None
+
+
+def test_where_the_clock_was_set_back_the_newest_is_the_last_and_stays(scope: Scope) -> None:
+    for day in range(7):
+        snapshot.take(scope, NOW + timedelta(days=3000 + day))
+    taken = [snapshot.take(scope, NOW).folder for _ in range(12)]
+    assert snapshot.folders(scope) == taken[-7:]
