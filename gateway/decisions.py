@@ -55,7 +55,7 @@ class Decisions:
 
     async def refuse(self, number: int, *, account: Account) -> str:
         """Leave everything as it is, and keep that the same is not proposed again until it changes."""
-        if await self._proposals.close(number, "refused", outcome=self._when("refused"), account=str(account)):
+        if await self._proposals.refuse(number, outcome=self._when("refused"), account=str(account)):
             return "Left as it is. The same is not proposed again until one of these notes changes."
         return _settled(await self._proposals.of(number))
 
@@ -86,6 +86,9 @@ class Decisions:
         if stale := overtaken(proposal.changes, material.texts):
             await self._proposals.close(number, "dead", outcome="the notes had changed by then", account=str(account))
             return f"Nothing was done, as these have changed since: {_names(stale)}. {_LOOKS_AGAIN}"
+        # Noted before anything is written: from here on nobody can refuse it.
+        if not await self._proposals.claim(number, account=str(account)):
+            return _settled(await self._proposals.of(number))
         return await self._carry_out(proposal, copies, target, material, account)
 
     async def _carry_out(
@@ -95,6 +98,8 @@ class Decisions:
         try:
             await carry_out(target, proposal.changes, self._copies.notes, done)
         except LeaseLost:
+            if not done:
+                await self._proposals.release(proposal.number)
             return f"Somebody else is writing there just now: {_part(done)} Say it again in a minute for the rest."
         except MemoryFault as error:
             why = "it was changed just now" if isinstance(error, Conflict) else str(error)
@@ -102,17 +107,13 @@ class Decisions:
             return f"Not all could be done, as of one file {why}. {_part(done)} {_LOOKS_AGAIN}"
         await self._carry_sources(proposal, copies, material)
         failure = await self._copies.exchange(target)
+        rests = self._copies.resting(target)
         gone = [(change.key, change.replaces) for change in proposal.changes if change.takes_copy]
-        behind = len(copies) if failure else await self._copies.clear(copies, gone, synced=target)
+        behind = len(copies) if failure or rests else await self._copies.clear(copies, gone, synced=target)
         await self._proposals.close(proposal.number, "accepted", outcome=self._when("accepted"), account=str(account))
         log.info("team_proposal_accepted", project=proposal.project, files=len(proposal.changes))
-        reached = (
-            f"The server does not have it yet ({failure}); the next exchange brings it there."
-            if failure
-            else "The server has it; the team's other chats get it with their next exchange."
-        )
         later = " Conflict copies that could not be taken away yet go with the next look." if gone and behind else ""
-        return f"Done: {proposal.title}. {reached}{later}"
+        return f"Done: {proposal.title}. {_reached(failure, rests)}{later}"
 
     async def _carry_sources(self, proposal: Proposal, copies: Sequence[Scope], material: Material) -> None:
         """Let the record of who said each fact go along, in every chat that has one."""
@@ -130,8 +131,21 @@ class Decisions:
         return f"it was {verb} on {self._clock():%Y-%m-%d %H:%M} UTC"
 
 
+def _reached(failure: str, rests: str) -> str:
+    if rests:
+        return f"The server does not have it, as nothing is pushed for now: {rests}."
+    if failure:
+        return f"The server does not have it yet ({failure}); the next exchange brings it there."
+    return "The server has it; the team's other chats get it with their next exchange."
+
+
 def _settled(proposal: Proposal | None) -> str:
-    return _UNKNOWN if proposal is None else f"That is settled: {proposal.outcome}."
+    if proposal is None:
+        return _UNKNOWN
+    if proposal.state == PENDING:
+        again = f"`/team accept {proposal.number}`"
+        return f"It is being carried out, so it can't be refused. If that was cut short, {again} does the rest."
+    return f"That is settled: {proposal.outcome}."
 
 
 def _part(done: Sequence[str]) -> str:

@@ -32,6 +32,7 @@ from gateway.scopes import Scopes
 from gateway.settings import Settings
 from gateway.team_copies import TeamCopies
 from gateway.team_exchanges import TeamExchanges
+from gateway.team_forgetting import TeamForgetting
 from gateway.team_states import DatabaseForgotten, DatabaseSyncStates, FormerMembers
 from gateway.tidying import TeamTidying
 from memory.closing import close_day
@@ -59,6 +60,7 @@ from scheduler.jobs import Due, Firing, JobContext, MemoryWork, jobs
 from scheduler.runs import Runs as JobRuns
 from scheduler.slots import Every
 
+_PULL_SECONDS = 10.0
 _IN_PROCESS = "http://team.invalid"  # our own store is asked over the same contract, without a socket
 
 
@@ -75,6 +77,7 @@ class Night:
     budget: NightBudget
     proposals: Proposals
     decisions: Decisions
+    team_forgetting: TeamForgetting
     close_log: Callable[[Scope], Awaitable[int]]
     """Closes every open day of a scope in log mode, today up to now."""
     watching: Callable[[], AbstractAsyncContextManager[None]]
@@ -158,11 +161,12 @@ async def open_night(
             distil=Distil(consolidation, settings=settings.memory, clock=clock),
             sync=sync,
             sync_every=timedelta(minutes=settings.memory.team_pull_minutes),
+            scopes=scopes,
             tidying=tidying,
             history=history,
             provenance=provenance,
             notes=notes,
-            days=Days(settings.scheduler, scopes=scopes, runs=job_runs),
+            days=Days(settings.scheduler, scopes=scopes, runs=job_runs, unseen=history.unseen),
             settings=settings.memory,
             clock=clock,
         )
@@ -197,6 +201,7 @@ async def open_night(
             budget=budget,
             proposals=proposals,
             decisions=Decisions(copies, proposals, provenance, clock),
+            team_forgetting=TeamForgetting(copies, sync, notes, leases),
             close_log=work.close_log,
             watching=watch.running if settings.memory.team_watch else nullcontext,
             team_routes=team_routes,
@@ -224,6 +229,7 @@ class _Work:
         distil: Distil,
         sync: TeamSync,
         sync_every: timedelta,
+        scopes: Scopes,
         tidying: TeamTidying,
         history: History,
         provenance: Provenance,
@@ -240,6 +246,7 @@ class _Work:
         self._distil = distil
         self._sync = sync
         self._sync_every = sync_every
+        self._scopes = scopes
         self._tidying = tidying
         self._history = history
         self._provenance = provenance
@@ -258,6 +265,7 @@ class _Work:
             sync_every=self._sync_every,
             tidy_team=self._tidying.look,
             teams=self._tidying.due,
+            unseen=self._history.unseen,
         )
 
     async def close_day(self, context: JobContext) -> str:
@@ -296,9 +304,17 @@ class _Work:
 
     async def sync_team(self, context: JobContext) -> str:
         report = await self._sync.sync(context.scope)
+        if report.pushed or report.deleted:
+            await self._bring_others(context.scope)
         if report.failure is not None:
             raise report.failure
         return report.summary()
+
+    async def _bring_others(self, scope: Scope) -> None:
+        """Have the other copies here pull what this one has pushed: they may have had their turn before it."""
+        for other in await self._scopes.active():
+            if other.repo == scope.repo and other.memory_dir != scope.memory_dir:
+                await self._sync.pull(other, within=_PULL_SECONDS)
 
 
 _SETTLED = (Ending.GATED, Ending.SPENT, Ending.STOPPED)

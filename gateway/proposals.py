@@ -1,6 +1,7 @@
 """What the tidying of a team's memory has proposed, and what its administrators said to it.
 
     pending --close--> accepted | refused | dead
+       claim: accepted, and being carried out; no longer to be refused
     empty: a look that found nothing to change
 
 A number stands for exactly the changes that were shown under it. Of what is over only the names and hashes stay, so
@@ -12,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Address, ChatKind
 from gateway.db.engine import Database
 from gateway.db.models import AccountRow, ChatRow, ProposalRow
-from gateway.db.proposed import PENDING, close, drop_proposed, key_of
+from gateway.db.proposed import ACCEPTING, PENDING, close, drop_proposed, key_of
 from gateway.outbox import Outbox, Post
 from gateway.settings import Accounts
 from memory.ports import Clock
@@ -112,12 +114,39 @@ class Proposals:
     async def close(self, number: int, state: str, *, outcome: str, account: str = "") -> bool:
         """End a proposal, and return whether it was waiting; its texts go."""
         async with self._database.write() as session:
-            waits = (ProposalRow.id == number, ProposalRow.state == PENDING)
-            row = await session.scalar(select(ProposalRow).where(*waits).with_for_update())
+            row = await _waiting(session, number)
             if row is not None:
                 close(row, state, outcome)
                 row.account = account
             return row is not None
+
+    async def refuse(self, number: int, *, outcome: str, account: str) -> bool:
+        """End a proposal that waits and that nobody has claimed, and return whether it was one."""
+        async with self._database.write() as session:
+            row = await _waiting(session, number)
+            if row is None or row.outcome:
+                return False
+            close(row, "refused", outcome)
+            row.account = account
+            return True
+
+    async def claim(self, number: int, *, account: str) -> bool:
+        """Note before returning that a proposal is being carried out for somebody; False if it waits no more.
+
+        It may be claimed again: whoever did so first may have been stopped.
+        """
+        async with self._database.write() as session:
+            row = await _waiting(session, number)
+            if row is not None:
+                row.outcome, row.account = ACCEPTING, account
+            return row is not None
+
+    async def release(self, number: int) -> None:
+        """Let a proposal that was claimed wait as before: nothing of it was done."""
+        async with self._database.write() as session:
+            row = await _waiting(session, number)
+            if row is not None:
+                row.outcome = row.account = ""
 
     async def touched(self, project: str, state: str) -> Sequence[frozenset[tuple[str, str]]]:
         """Return of each proposal that was accepted or refused the files that it was about, by key and hash."""
@@ -152,6 +181,11 @@ class Proposals:
                     place = Address(platform=chat.platform, workspace=chat.workspace, chat=chat.chat)
                     found[place] = who.principal
         return list(found.items())
+
+
+async def _waiting(session: AsyncSession, number: int) -> ProposalRow | None:
+    waits = (ProposalRow.id == number, ProposalRow.state == PENDING)
+    return await session.scalar(select(ProposalRow).where(*waits).with_for_update())
 
 
 def post_key(number: int, place: Address) -> str:

@@ -1,13 +1,16 @@
 """Sharing with a team what a person has confirmed, and not before.
 
-The note goes first, then its line in the index, then who said it, and only then is the change over: whoever was
-stopped in between does the same again, and finds what is done already.
+That it was confirmed is noted before anything is written, so that nobody drops it meanwhile. The note goes first, then
+its line in the index, then who said it, and only then is the change over: whoever was stopped in between does the same
+again, and finds what is done already.
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
+from typing import Self
 
 import anyio
 import structlog
@@ -59,14 +62,20 @@ class Publishing:
 
     async def share(self, scope: Scope, number: int) -> Answered:
         """Put a change into T, if the file is still what the person was shown; else ask them anew."""
-        staged = await self._staging.of(scope, number)
-        if staged is None or staged.state != "pending":
-            return answered_before(number, staged)
+        staged = await self._staging.claim(scope, number)
+        if staged is None:
+            return answered_before(number, await self._staging.of(scope, number))
         try:
-            overtaken = await self._overtaken(scope, staged)
+            overtaken = await self._as_long_as_it_waits(number)._overtaken(scope, staged)
         except LeaseLost:
+            if not await self._holds(scope, staged):
+                await self._staging.release(scope, number)
             return Answered(number=number, told="Somebody else is writing there just now: say it again in a minute.")
         except (PathRefused, WriteRefused) as error:
+            await self._staging.release(scope, number)
+            now = await self._staging.of(scope, number)
+            if now is None or now.state != "pending":
+                return answered_before(number, now)
             return Answered(number=number, told=f"It can't be shared: {error}. It still waits; `/team no` drops it.")
         if overtaken is not None:
             return overtaken
@@ -79,7 +88,7 @@ class Publishing:
     async def discard(self, scope: Scope, number: int) -> Answered:
         """Drop a change; nothing of it is kept."""
         when = f"{self._clock():%Y-%m-%d %H:%M} UTC"
-        if await self._staging.close(scope, number, "discarded", f"it was dropped on {when}"):
+        if await self._staging.discard(scope, number, f"it was dropped on {when}"):
             return Answered(number=number, told="Dropped: it is shared with nobody.")
         return answered_before(number, await self._staging.of(scope, number))
 
@@ -88,6 +97,23 @@ class Publishing:
         with anyio.move_on_after(SYNC_SECONDS):
             return await exchanged(self._sync, scope)
         return None
+
+    def _as_long_as_it_waits(self, number: int) -> Self:
+        """Return the same, which writes nothing any more once what the change tells was forgotten."""
+
+        async def still_waits(scope: Scope, path: Path, *, before: str, after: str) -> None:
+            staged = await self._staging.of(scope, number)
+            if staged is None or staged.state != "pending":
+                raise WriteRefused("it waits no more")
+
+        same = copy(self)
+        same._notes = self._notes.watched(still_waits)
+        return same
+
+    async def _holds(self, scope: Scope, staged: Staged) -> bool:
+        """Return whether the file is what it is to be already, though what goes with it was not done."""
+        present = await _read(self._notes, scope, _place(scope, staged.name))
+        return not staged.is_index and hash_of(present.text if present else None) == hash_of(staged.text)
 
     async def _overtaken(self, scope: Scope, staged: Staged) -> Answered | None:
         """Write it; if the file is not what the person was shown, return what they are to look at instead."""
@@ -183,6 +209,9 @@ def answered_before(number: int, staged: Staged | None) -> Answered:
     """Say what became of a change that waits no more."""
     if staged is None:
         return Answered(number=number, told="There is nothing with this number; `/team` lists what waits.")
+    if staged.state == "pending":
+        told = f"It is being shared, so it can't be dropped. If that was cut short, `/team yes {number}` does the rest."
+        return Answered(number=number, told=told)
     return Answered(number=number, told=f"That is settled: {staged.outcome}.")
 
 

@@ -1,6 +1,7 @@
 """What waits for a person's word before it is shared with a team.
 
     draft --settle--> pending --close--> published | discarded | dead
+                       claim: confirmed, and being written; no longer to be discarded
       ^ one per file     `--a newer change of the file--> replaced
 
 A draft is stored with the tool call that makes it. When its run ends it gets a number, in the transaction that puts
@@ -18,7 +19,7 @@ from adapters.base import Account
 from gateway.db.engine import Database
 from gateway.db.marks import in_line
 from gateway.db.models import MessageRow, StagedRow
-from gateway.db.staged import OPEN, close
+from gateway.db.staged import OPEN, SHARING, close
 from memory.index import INDEX, pointers, rewritten, with_pointer, without
 from memory.ports import Clock
 from memory.scope import Scope
@@ -76,6 +77,11 @@ class Staging:
         """Return where one run puts its changes."""
         return RunShelf(self._database, self._clock, scope, origin)
 
+    async def has_drafts(self, session: AsyncSession, scope: Scope) -> bool:
+        """Return whether there is anything to settle: of this run or of one that came to no end."""
+        drafts = select(StagedRow.id).where(*_of(scope), StagedRow.state == "draft").limit(1)
+        return await session.scalar(drafts) is not None
+
     async def settle(self, session: AsyncSession, scope: Scope, run: str) -> list[Staged]:
         """Number what a run has staged, inside the caller's transaction, and return it: to be shown, and asked of."""
         await in_line(session, scope.principal, scope.project)
@@ -125,6 +131,34 @@ class Staging:
             if row is None:
                 return False
             close(row, state, outcome)
+            return True
+
+    async def claim(self, scope: Scope, number: int) -> Staged | None:
+        """Note before returning that a change is being shared, and return it; None if it waits no more.
+
+        It may be claimed again: whoever did so first may have been stopped.
+        """
+        async with self._database.write() as session:
+            row = await self._waiting(session, scope, number)
+            if row is None or row.staged_at <= self._expired():
+                return None
+            row.outcome = SHARING
+            return _staged(row)
+
+    async def release(self, scope: Scope, number: int) -> None:
+        """Let a change that was claimed wait as before: nothing of it was shared."""
+        async with self._database.write() as session:
+            row = await self._waiting(session, scope, number)
+            if row is not None:
+                row.outcome = ""
+
+    async def discard(self, scope: Scope, number: int, outcome: str) -> bool:
+        """Drop a change that waits and that nobody has claimed, and return whether it was one."""
+        async with self._database.write() as session:
+            row = await self._waiting(session, scope, number)
+            if row is None or row.outcome:
+                return False
+            close(row, "discarded", outcome)
             return True
 
     async def renew(
@@ -277,7 +311,7 @@ def _newest(rows: Sequence[StagedRow], name: str) -> StagedRow | None:
 
 def _copy(row: StagedRow) -> StagedRow:
     same = {column.key: getattr(row, column.key) for column in StagedRow.__table__.columns if column.key != "id"}
-    return StagedRow(**same | {"state": "draft", "number": 0})
+    return StagedRow(**same | {"state": "draft", "number": 0, "outcome": ""})
 
 
 def _staged(row: StagedRow) -> Staged:

@@ -9,12 +9,14 @@ from anyio import to_thread
 
 from gateway.scopes import Scopes
 from gateway.settings import Settings
+from gateway.team_exchanges import why_resting
 from memory.errors import LeaseLost
 from memory.judgement import Sources
 from memory.notes import Notes
 from memory.ports import Fence, Leases
 from memory.provenance import Moved, Placed, Source
 from memory.scope import Scope
+from memory.team.client import Rest
 from memory.team.forgotten import Forgotten, holds_any
 from memory.team.proposal import holds_copies, remove_copies
 from memory.team.report import SyncReport
@@ -26,6 +28,9 @@ class Sync(Protocol):
 
     async def sync(self, scope: Scope) -> SyncReport:
         """Pull, then push."""
+
+    def resting(self, scope: Scope) -> Rest | None:
+        """Return why nothing of a scope's copy is pushed; None if it is."""
 
 
 class TeamCopies:
@@ -73,6 +78,11 @@ class TeamCopies:
         except LeaseLost:
             return "another exchange of it is under way"
         return "" if failure is None else str(failure)
+
+    def resting(self, scope: Scope) -> str:
+        """Return why nothing of a copy is pushed for now, and what helps; "" if it is."""
+        rest = self._sync.resting(scope)
+        return why_resting(rest, scope.timezone) if rest is not None else ""
 
     async def clear(self, copies: Iterable[Scope], gone: Iterable[tuple[str, str]], *, synced: Scope) -> int:
         """Remove settled conflict copies wherever they lie, and return in how many homes that could not be done.

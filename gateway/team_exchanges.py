@@ -1,29 +1,25 @@
 """Team sync, with a memory of how each copy's last exchange went; that lives as long as the process, as rests do."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from memory.errors import LeaseLost
 from memory.scope import Scope
-from memory.team.client import TeamSync
-from memory.team.errors import SyncFailed
+from memory.team.client import Rest, TeamSync
 from memory.team.local import Skip
 from memory.team.report import SyncReport
-
-_REST = timedelta(hours=24)  # so long a push that can't succeed is not tried again; see `memory.team.client`
+from scheduler.board import local
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exchange:
-    """How the last exchange of a copy went; `rests` is the failure for which nothing is pushed any more."""
+    """How the last exchange of a copy went."""
 
     at: datetime
     told: str
     skipped: tuple[Skip, ...] = ()
-    rests: SyncFailed | None = None
-    since: datetime | None = None
 
 
 class TeamExchanges(TeamSync):
@@ -47,20 +43,17 @@ class TeamExchanges(TeamSync):
         return self._noted(scope, await super().push(scope, wait=wait))
 
     def _noted(self, scope: Scope, report: SyncReport) -> SyncReport:
-        now, before, failure = self._now(), self._last.get(scope.memory_dir), report.failure
-        rests, since = (before.rests, before.since) if before else (None, None)
-        if report.pushed or report.deleted or (since is not None and now - since >= _REST):
-            rests, since = None, None
-        if failure is not None and failure.permanent:
-            rests, since = failure, now
-        self._last[scope.memory_dir] = Exchange(
-            at=now,
-            told=f"failed: {failure}" if failure is not None else report.summary(),
-            skipped=tuple(report.skipped),
-            rests=rests,
-            since=since,
-        )
+        told = f"failed: {report.failure}" if report.failure is not None else report.summary()
+        self._last[scope.memory_dir] = Exchange(at=self._now(), told=told, skipped=tuple(report.skipped))
         return report
+
+
+def why_resting(rest: Rest, timezone: str) -> str:
+    """Return why nothing is pushed, and what helps, to be said after a colon."""
+    return (
+        f"{rest.failure}. It is tried again once a note is deleted, the token changes or the gateway is restarted, "
+        f"at the latest at {local(rest.until, timezone)}"
+    )
 
 
 async def exchanged(sync: TeamSync, scope: Scope) -> SyncReport | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import delete, exists, or_, select
 
 from adapters.base import Address
-from gateway.access import is_shared
+from gateway.access import is_shared, names_of
 from gateway.db.engine import Database
 from gateway.db.models import ErasureRow, FactRow, SessionRow, SyncRow
 from gateway.settings import Settings
@@ -107,10 +107,16 @@ class FormerMembers:
         )
         if member.team_dir is None:
             return None  # switched off for everybody
-        talks = [await self._scope_of(place, principal) for place in await self._conversations(principal)]
-        if not talks or any(_has_part(scope, project) for scope in talks):
+        talks = await self._conversations(principal)
+        # One of those that are bound to the project speaks for all: who has a part in it has it wherever that is so.
+        bound = next((place for place in talks if self._is_bound(place, principal, project)), None)
+        if not talks or (bound is not None and _has_part(await self._scope_of(bound, principal), project)):
             return None
         return replace(member, team_dir=None, readable=member.writable, project_root=None), member.team_dir
+
+    def _is_bound(self, place: Address, principal: str, project: str) -> bool:
+        found = self._settings.project_of(*names_of(place, principal))
+        return found is not None and found[0] == project
 
     async def _conversations(self, principal: str) -> list[Address]:
         theirs = select(SessionRow.conversation).where(SessionRow.principal == principal).distinct()

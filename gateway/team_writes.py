@@ -40,18 +40,23 @@ class TeamWrites:
 
         `watch` may refuse a change before it is staged.
         """
-        asks = self._settings.team_writes == "ask" and not scope.shared
-        if not asks or not scope.enabled or scope.team_dir is None:
+        if not self._asks(scope):
             return None
         shelf = self._staging.shelf(scope, origin)
         return self._notes.signed(authors).staged(shelf, watch=watch)
+
+    def _asks(self, scope: Scope) -> bool:
+        asks = self._settings.team_writes == "ask" and not scope.shared
+        return asks and scope.enabled and scope.team_dir is not None
 
     async def ask(self, session: AsyncSession, scope: Scope, conversation: str, *, run: str, key: str) -> None:
         """Number what a run has staged and put the question into the outbox, inside the caller's transaction.
 
         So it is asked once, and whatever was staged is asked of. `key` names the run among posts. The outbox is for
-        the caller to wake.
+        the caller to wake. Where nothing can be staged nothing is looked up, and where nothing is no row is locked.
         """
+        if not self._asks(scope) or not await self._staging.has_drafts(session, scope):
+            return
         staged = await self._staging.settle(session, scope, run)
         if staged:
             part = unrendered(question(staged, project=scope.project))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from gateway.commands.proposals import ProposalCommand
 from gateway.commands.table import Asked, Handler, Reply
@@ -11,7 +11,7 @@ from gateway.provenance import Provenance
 from gateway.publishing import Answered, Publishing, answered_before
 from gateway.settings import ProjectSettings, Settings
 from gateway.staging import Staged, Staging
-from gateway.team_exchanges import Exchange, TeamExchanges
+from gateway.team_exchanges import Exchange, TeamExchanges, why_resting
 from memory.authorship import bylines
 from memory.errors import MemoryFault
 from memory.facts import facts_of
@@ -31,7 +31,6 @@ PER_PAGE = 15
 """How many notes `/team who` shows at once."""
 _LISTED = 20
 _PER_ANSWER = 20
-_REST = timedelta(hours=24)
 _RUNS = 50
 _USAGE = (
     "`/team` shows how team memory stands, `/team who` who wrote what in it, `/team sync` brings it in line with the "
@@ -79,7 +78,7 @@ class TeamCommand:
             case ["who", page] if page.isdecimal() and 0 < int(page) < 1_000_000:
                 text = await self._who(scope, int(page))
             case ["sync"]:
-                text = _synced(await self.publishing.tell_server(scope))
+                text = _synced(await self.publishing.tell_server(scope), self._rests(scope))
             case [("yes" | "no" | "show") as word, *numbers] if numbers:
                 text = _DIRECT if scope.shared else await self._answer(scope, word, numbers)
             case _:
@@ -140,8 +139,13 @@ class TeamCommand:
         parts += [how_to_answer(again)] if again else []
         shared = [each.shared for each in done if each.shared]
         if shared:
-            parts.append(_reached(await self.publishing.tell_server(scope), shared))
+            parts.append(_reached(await self.publishing.tell_server(scope), shared, self._rests(scope)))
         return "\n\n".join(parts)
+
+    def _rests(self, scope: Scope) -> str:
+        """Return why nothing is pushed; empty if it is."""
+        rest = self.sync.resting(scope)
+        return why_resting(rest, scope.timezone) if rest is not None else ""
 
     # -- how it stands
 
@@ -171,7 +175,7 @@ class TeamCommand:
     async def _exchange(self, scope: Scope) -> list[str]:
         last = self.sync.last(scope)
         if last is not None:
-            return _exchanged(last, scope, self.clock())
+            return _exchanged(last, scope, self._rests(scope))
         status = await self.board.of("team-sync", limit=_RUNS)
         run = next((run for run in status.last if run.scope == key_of(scope)), None)
         if run is None:
@@ -196,7 +200,7 @@ class TeamCommand:
         except MemoryFault as error:
             return f"- `{_code(header.name)}`: it can't be read: {error}"
         authors = [
-            f"{_code(each.author)}" + (f" ({_code(each.source)})" if each.source else "") for each in bylines(text)
+            f"{_code(each.author)}" + (f", {_code(each.source)}" if each.source else "") for each in bylines(text)
         ]
         if not authors:
             said = await self.provenance.sources(scope, map(fact_hash, facts_of(text)))
@@ -232,29 +236,27 @@ def _note_of(conflict: str) -> str:
     return f"{conflict.rpartition('.conflict-')[0]}.md"
 
 
-def _exchanged(last: Exchange, scope: Scope, now: datetime) -> list[str]:
+def _exchanged(last: Exchange, scope: Scope, rests: str) -> list[str]:
     lines = [f"- Last exchange: {local(last.at, scope.timezone)}, {last.told}"]
     lines += [f"  - `{_code(skip.key)}` stayed: {skip.reason}" for skip in last.skipped[:_LISTED]]
-    if last.rests is not None and last.since is not None and now - last.since < _REST:
-        again = local(last.since + _REST, scope.timezone)
-        lines.append(
-            f"- **Nothing is pushed for now**: {last.rests}. It is tried again once a note is deleted, the token "
-            f"changes or the gateway is restarted, at the latest at {again}"
-        )
-    return lines
+    return [*lines, f"- **Nothing is pushed for now**: {rests}"] if rests else lines
 
 
-def _synced(report: SyncReport | None) -> str:
+def _synced(report: SyncReport | None, rests: str) -> str:
     if report is None:
         return "An exchange is under way or takes long; `/team` shows in a minute how it went."
     if report.failure is not None:
         return f"The server could not be reached as it should: {report.failure}. What is shared here stays, and waits."
     stayed = "".join(f"\n- `{_code(skip.key)}` stayed: {skip.reason}" for skip in report.skipped[:_LISTED])
+    if rests:
+        return f"Asked the server: {report.summary()}.{stayed}\n**Nothing is pushed for now**: {rests}."
     return f"In line with the server: {report.summary()}.{stayed}"
 
 
-def _reached(report: SyncReport | None, shared: Sequence[str]) -> str:
+def _reached(report: SyncReport | None, shared: Sequence[str], rests: str) -> str:
     """Say whether the others have it."""
+    if rests:
+        return f"The server does not have it, as **nothing is pushed for now**: {rests}."
     if report is None or report.failure is not None:
         why = f" ({report.failure})" if report is not None else ""
         return f"The server may not have it yet{why}; the next exchange brings it there."

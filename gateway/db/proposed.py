@@ -9,6 +9,8 @@ from gateway.db.models import OutboxRow, ProposalRow
 from gateway.db.redaction import texts_in
 
 PENDING = "pending"
+ACCEPTING = "it is being carried out"
+"""The outcome of a proposal that is pending and was accepted: it can't be refused any more."""
 
 
 def key_of(number: int) -> str:

@@ -11,6 +11,10 @@ OPEN = ("draft", "pending")
 """The states of a change that may still be shared."""
 
 
+SHARING = "it is being shared"
+"""The outcome of a change that is pending and was confirmed: it can't be dropped any more."""
+
+
 def close(row: StagedRow, state: str, outcome: str) -> None:
     """Note what became of a change; its texts are kept no longer."""
     row.state, row.outcome = state, outcome

@@ -1,7 +1,7 @@
 """Keeps a copy of a project's team memory in line with the server: pull, settle who wins, push.
 
 A key that one side alone changed goes by that side. Where both did, the server's text stays under the name and the
-local one is kept beside it. Nothing is pushed before one pull has succeeded.
+local one is kept beside it; an index gets the lines of both. Nothing is pushed before one pull has succeeded.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -47,9 +47,18 @@ async def told_nobody(scope: Scope, notes: Collection[str]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Rest:
+    """For which failure nothing of a copy is pushed, and until when at the latest."""
+
+    failure: SyncFailed
+    until: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Suppression:
     """Why pushes rest, and what has to be so that they go on resting."""
 
+    failure: SyncFailed
     since: datetime
     credentials: bytes
     names: frozenset[str]
@@ -117,6 +126,13 @@ class TeamSync:
         """
         return await self._in_line(scope, self._push, direction="push", wait=wait)
 
+    def resting(self, scope: Scope) -> Rest | None:
+        """Return why nothing of a scope's copy is pushed; None if it is. The next push may find that it is over."""
+        found = self._suppressed.get(scope.memory_dir)
+        if found is None or self._clock() - found.since >= _PAUSE:
+            return None
+        return Rest(failure=found.failure, until=found.since + _PAUSE)
+
     async def _in_line(
         self, scope: Scope, act: Callable[[Copy], Awaitable[None]], *, direction: str, wait: float | None = None
     ) -> SyncReport:
@@ -151,6 +167,7 @@ class TeamSync:
             forgotten=self._forgotten,
             erases=erases,
             report=report,
+            largest=self._settings.write_max_bytes,
         )
         try:
             await act(copy)
@@ -262,7 +279,7 @@ class TeamSync:
 
     async def _rest(self, copy: Copy, failure: SyncFailed) -> None:
         self._suppressed[copy.scope.memory_dir] = _Suppression(
-            since=self._clock(), credentials=await self._credentials(), names=copy.local.names
+            failure=failure, since=self._clock(), credentials=await self._credentials(), names=copy.local.names
         )
         _log.warning("team_push_rests", project=copy.scope.project, status=failure.status)
 

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from memory.errors import Conflict, PathRefused, WriteRefused
 from memory.facts import facts, vanished
-from memory.index import pointers
+from memory.index import pointers, rewritten
 from memory.notes import INDEX, Notes, content_hash
 from memory.paths import contained
 from memory.provenance import fact_hash
@@ -22,9 +22,13 @@ from memory.team.local import (
     Skip,
     Verdict,
     conflict_copy,
-    is_conflict_copy,
     judge,
+    look_of,
+    make_room,
+    never_taken,
+    out_of_sight,
     read_copy,
+    why_not_kept,
     why_not_sent,
 )
 from memory.team.remote import Answer, Fetched
@@ -50,8 +54,12 @@ class Copy:
         forgotten: Forgotten = nothing_forgotten,
         erases: bool = True,
         report: SyncReport | None = None,
+        largest: int = ENTRY_BYTES,
     ) -> None:
-        """Take the parts; `erases`: what was forgotten here is to be taken from the server too, not only left out."""
+        """Take the parts; `largest` is how many bytes a text may have.
+
+        `erases`: what was forgotten here is to be taken from the server too, not only left out.
+        """
         self.scope = scope
         self.repo = scope.repo
         self.state = state
@@ -61,17 +69,20 @@ class Copy:
         self._notes = notes
         self._forgotten = forgotten
         self._erases = erases
+        self._largest = min(largest, ENTRY_BYTES)
         self._disk = self.local
         self._digest = ""
         self._owed: dict[str, str] = {}
         self._cleared: set[str] = set()
         self._all_cleared = True
+        self._open: dict[str, str] = {}
         self._now = now
 
     @property
     def tag(self) -> str | None:
         """What the server need not send again; None if all of it has to be looked at."""
         known = self.state.pulled and self.state.forgotten == self._digest
+        known = known and all(look_of(self._directory, key)[0] == look for key, look in self.state.open.items())
         return self.state.checksum if known else None
 
     async def look(self) -> None:
@@ -135,11 +146,14 @@ class Copy:
             state = replace(self.state, checksum=None, server={}, base={}, gone={}) if empty else self.state
             self.state = replace(state, pulled=True)
             return
-        incoming = self._incoming(fetched.content)
+        self._open = {}
+        kept_here = self._kept(fetched.content)
+        incoming = self._fitting(kept_here)
         left = await self._left(incoming)
         gone = fetched.content.deleted_checksums
-        hashes = {key: content_hash(text) for key, text in incoming.items()}
-        kept = {key: value for key, value in self.state.base.items() if key in hashes or key in (gone or {})}
+        hashes = {key: content_hash(text) for key, text in kept_here.items()}
+        known = hashes.keys() | {key for key in gone or {} if why_not_kept(key) is None}
+        kept = {key: value for key, value in self.state.base.items() if key in known}
         self.state = replace(self.state, base=kept, server=hashes, tombstones=gone is not None)
         # A server that keeps no deletions is given what is left, be it nothing, in place of what it still has.
         owes = self._erases and not self.state.tombstones
@@ -152,9 +166,10 @@ class Copy:
         await self._unpoint({*self.state.base, *(gone or {})})
         checksum = fetched.checksum if all(whole) and not self._owed else None
         forgotten = self._digest if self._all_cleared else ""
-        self.state = replace(self.state, checksum=checksum, pulled=True, forgotten=forgotten)
+        self.state = replace(self.state, checksum=checksum, pulled=True, forgotten=forgotten, open=self._open)
 
-    def _incoming(self, content: Content) -> dict[str, str]:
+    def _kept(self, content: Content) -> dict[str, str]:
+        """Return the entries that a copy may have, by their plain keys."""
         found: dict[str, str] = {}
         for raw, text in sorted(content.entries.items()):
             try:
@@ -162,12 +177,22 @@ class Copy:
             except PathRefused as error:
                 self._skip(raw, str(error))
                 continue
-            if key != raw and key in content.entries:
+            if key != raw and (key in content.entries or key in found):
                 self._skip(raw, "another entry has the same name")
-            elif is_conflict_copy(key):
-                self._skip(raw, "its name is that of a conflict copy")
-            elif len(text.encode()) > ENTRY_BYTES:
-                self._skip(raw, f"it is larger than {ENTRY_BYTES} bytes")
+            elif reason := why_not_kept(key):
+                self._skip(raw, reason)
+            else:
+                found[key] = text
+        return found
+
+    def _fitting(self, entries: Mapping[str, str]) -> dict[str, str]:
+        """Return those that can be written; of the others it is only known that the server has them."""
+        found: dict[str, str] = {}
+        for key, text in entries.items():
+            if len(text.encode()) > self._largest:
+                self._skip(key, f"it is larger than {self._largest} bytes")
+            elif any(folder.as_posix() in entries for folder in PurePosixPath(key).parents):
+                self._skip(key, "another entry has the name of its folder")
             else:
                 found[key] = text
         return found
@@ -179,6 +204,8 @@ class Copy:
         the server; or, if this side may not take it from there, as what the server has.
         """
         if self._unreadable(key):
+            if self.state.base.get(key) != self.state.server[key]:
+                self._open[key], _ = look_of(self._directory, key)
             return True
         here, there = self.local.hash(key), self.state.server[key]
         wanted = None if left is None else content_hash(left)
@@ -192,13 +219,23 @@ class Copy:
             return True
 
         async def write() -> None:
+            if verdict is Verdict.CONFLICT and PurePosixPath(key).name == INDEX:
+                await self._unite(key, left or "")
+                self._agree(key, agreed, there=there)
+                return
             erased = left != text or key in self._cleared
             if verdict is Verdict.CONFLICT and not (erased and _holds(left or "", self.local.texts[key])):
                 await self._keep_beside(key, self.local.texts[key])
             await self._put(key, left)
             self._agree(key, agreed, there=there)
 
-        return await self._tried(key, write)
+        return await self._tried(key, write) or never_taken(key, left)
+
+    async def _unite(self, key: str, left: str) -> None:
+        """Put the lines of both sides into an index; what the server lacks of them counts as a change of this side."""
+        united = _united(left, self.local.texts[key])
+        if content_hash(united) != self.local.on_disk(key):
+            await self._put(key, united)
 
     async def _bring(self, key: str, text: str, there: str | None) -> bool:
         """Keep what is left of a note whose name told it, as a note of this side that a push will tell of."""
@@ -210,7 +247,7 @@ class Copy:
             elif not _holds(present, text):
                 await self._keep_beside(key, text)
 
-        return await self._tried(key, write)
+        return await self._tried(key, write) or never_taken(key, text)
 
     async def _put(self, key: str, text: str | None) -> None:
         """Put a text in the place of what lies under the key, or nothing."""
@@ -219,6 +256,7 @@ class Copy:
             await self._notes.delete(self.scope, self._place(key), expected=expected)
             self.report.removed.append(key)
         else:
+            await anyio.to_thread.run_sync(make_room, self._place(key))
             await self._notes.write(self.scope, self._place(key), text, expected=expected)
             self.report.written.append(key)
             self.report.shrunk += _shrunk(key, before, text)
@@ -230,7 +268,11 @@ class Copy:
         except PathRefused as error:
             self._skip(raw, str(error))
             return True
+        if why_not_kept(key):
+            return True
         if self._unreadable(key):
+            if key in self.state.base:
+                self._open[key], _ = look_of(self._directory, key)
             return True
         here, base = self.local.hash(key), self.state.base.get(key)
         anew = base is None and (here != last or self.state.gone.get(raw) == last)
@@ -244,7 +286,7 @@ class Copy:
             await self._put(key, None)
             self._agree(key, None)
 
-        return await self._tried(key, delete)
+        return await self._tried(key, delete) or PurePosixPath(key).name == INDEX  # an index is never deleted
 
     async def _unpoint(self, known: Collection[str]) -> None:
         """Clear the index lines of what is deleted, here or by others: an index that was taken may not know of it."""
@@ -263,12 +305,17 @@ class Copy:
         return bool(found)
 
     async def _tried(self, key: str, act: Callable[[], Awaitable[None]]) -> bool:
+        """Return whether it could be done, or is to be tried again only once what lies in its way has changed."""
         try:
             await act()
-        except Conflict:
-            return False  # somebody wrote since we looked; the next pull decides anew
+        except Conflict:  # somebody wrote since we looked
+            return False
         except (PathRefused, WriteRefused) as error:
             self._skip(key, str(error))
+            look, barred = look_of(self._directory, key)
+            if barred:
+                self._open[key] = look
+            return barred
         return True
 
     async def _keep_beside(self, key: str, text: str) -> None:
@@ -298,6 +345,8 @@ class Copy:
         for reason in [why for key, text in texts.items() if (why := why_not_sent(key, text))]:
             del texts[reason.key]
             self._noted(reason)
+        for key in filter(self._undecided, self.local.texts):
+            self._skip(key, "the server has another text under this name, which could not be taken so far")
         over = sorted(self.local.texts)[len(allowed) :]
         self.report.capped = len(over)
         for key in over:
@@ -305,14 +354,22 @@ class Copy:
         return texts, self._deletions()
 
     def _ours(self, key: str) -> bool:
+        return self._verdict(key) is Verdict.KEEP
+
+    def _undecided(self, key: str) -> bool:
+        told = any(skip.key == key for skip in self.report.skipped)
+        return not told and self._verdict(key) is Verdict.CONFLICT
+
+    def _verdict(self, key: str) -> Verdict:
         here, there, base = self.local.hash(key), self.state.server.get(key), self.state.base.get(key)
-        return judge(local=here, server=there, base=base) is Verdict.KEEP
+        return judge(local=here, server=there, base=base)
 
     def _deletions(self) -> list[str]:
         if not self.state.tombstones:
             return []
         base, server = self.state.base, self.state.server
-        return sorted(key for key in base if key not in self.local.names and server.get(key) == base[key])
+        gone = (key for key in base if key not in self.local.names and server.get(key) == base[key])
+        return sorted(key for key in gone if not why_not_kept(key) and not out_of_sight(self._directory, key))
 
     def sent(self, batch: Mapping[str, str]) -> None:
         """Note that the server has these texts now."""
@@ -351,6 +408,18 @@ def _pointed_to(texts: Mapping[str, str]) -> set[str]:
     """Return the keys that the indexes among these texts point to."""
     indexes = [(PurePosixPath(key), text) for key, text in texts.items() if PurePosixPath(key).name == INDEX]
     return {(index.parent / to).as_posix() for index, text in indexes for _, to in pointers(text)}
+
+
+def _united(theirs: str, ours: str) -> str:
+    """Return an index with the lines of ours that theirs lacks; of two lines for one target theirs stays."""
+    targets, known = {target for _, target in pointers(theirs)}, set(theirs.splitlines())
+
+    def new(line: str, target: str) -> str | None:
+        there = target in targets if target else not line.strip() or line in known
+        return None if there else line
+
+    more = rewritten(ours, new).strip("\n")
+    return "\n".join([*theirs.rstrip("\n").split("\n"), more, ""]).lstrip("\n") if more else theirs
 
 
 def _holds(text: str, other: str) -> bool:

@@ -1,6 +1,7 @@
 """What becomes of a copy of a team's memory when a membership has ended."""
 
 import os
+import unicodedata
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -63,7 +64,8 @@ async def leave(
 
 
 def _never_shared(key: str, state: SyncState) -> bool:
-    return is_conflict_copy(key) or (key not in state.base and PurePosixPath(key).name != INDEX)
+    plain = unicodedata.normalize("NFC", key)  # some file systems give a name back in another form
+    return is_conflict_copy(key) or (state.base.keys().isdisjoint({key, plain}) and PurePosixPath(key).name != INDEX)
 
 
 async def _moved(scope: Scope, key: str, text: str, notes: Notes) -> str:

@@ -2,10 +2,13 @@
 
 import os
 import re
+import stat
+import unicodedata
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from memory import secret_scan
 from memory.disk import DEEPEST, Folder
@@ -14,7 +17,10 @@ from memory.notes import content_hash
 from memory.team.wire import ENTRY_BYTES, check_key
 
 _CONFLICT_COPY = re.compile(r"\.conflict-[0-9a-f]{8}\.md\Z")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SUFFIX = ".md"
+_LONGEST_KEY = 1000  # bytes: the way to the team directory comes before it
+_LONGEST_NAME = 255 - len(".conflict-01234567")  # bytes: a text that loses is kept under a longer one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,12 +52,19 @@ class LocalCopy:
         return self.stored.get(key) or self.hash(key) or ""
 
     def to_compare(self) -> "LocalCopy":
-        """Return the copy without its conflict copies, which never travel."""
+        """Return the copy without what never travels; of a name in another Unicode form, its own form is taken too."""
+        kept = frozenset(key for key in self.names if why_not_kept(key) is None)
+        other = sorted(key for key in self.names - kept if not is_conflict_copy(key))
+        plain = [unicodedata.normalize("NFC", key) for key in other]
+        left_out = [
+            Skip(key=key if each in kept else each, reason=why_not_kept(key) or "")
+            for key, each in zip(other, plain, strict=True)
+        ]
         return replace(
             self,
-            texts={key: text for key, text in self.texts.items() if not is_conflict_copy(key)},
-            names=frozenset(key for key in self.names if not is_conflict_copy(key)),
-            skipped=tuple(skip for skip in self.skipped if not is_conflict_copy(skip.key)),
+            texts={key: text for key, text in self.texts.items() if key in kept},
+            names=kept.union(plain),
+            skipped=(*(skip for skip in self.skipped if skip.key in kept), *left_out),
         )
 
     def showing(self, left: Mapping[str, str | None]) -> "LocalCopy":
@@ -79,10 +92,10 @@ def read_copy(directory: Path) -> LocalCopy:
     skipped: list[Skip] = []
     for place, folders, files in os.walk(directory):
         deep = len(Path(place).relative_to(directory).parts) >= DEEPEST
-        folders[:] = [] if deep else sorted(name for name in folders if not name.startswith("."))
+        folders[:] = [] if deep else sorted(name for name in folders if not _is_hidden(name))
         for name in sorted(files):
             key = (Path(place) / name).relative_to(directory).as_posix()
-            if name.startswith(".") or not name.endswith(_SUFFIX):
+            if _is_hidden(name) or not name.endswith(_SUFFIX):
                 continue
             names.add(key)
             try:
@@ -102,6 +115,86 @@ def _read(folder: Path, name: str, *, root: Path) -> str:
     return stored.data.decode("utf-8-sig")
 
 
+def why_not_kept(key: str) -> str | None:
+    """Return why a copy has no text under this key; None if it may have one.
+
+    What is not kept is neither taken from the server nor sent to it: so that it isn't there never means that somebody
+    has deleted it. `read_copy` finds every text under a key that is kept.
+    """
+    try:
+        if check_key(key) != key:
+            return "its name is no plain path"
+        too_long = len(key.encode()) > _LONGEST_KEY or any(
+            len(part.encode()) > _LONGEST_NAME for part in key.split("/")
+        )
+    except PathRefused as error:
+        return str(error)
+    except UnicodeEncodeError:
+        return "its name is not valid Unicode text"
+    folders = PurePosixPath(key).parts[:-1]
+    reasons = {
+        "its name is that of a conflict copy": is_conflict_copy(key),
+        "its name does not end in .md, as a note's does": not key.endswith(_SUFFIX),
+        "it is hidden: a name on its path begins with a dot": any(map(_is_hidden, key.split("/"))),
+        f"it lies deeper than {DEEPEST} folders": len(folders) > DEEPEST,
+        "its name is too long": too_long,
+        "its name holds control characters": _CONTROL.search(key) is not None,
+        "its accents are characters of their own (NFD): renamed to the usual Unicode form, NFC, it travels": (
+            unicodedata.normalize("NFC", key) != key
+        ),
+    }
+    return next((reason for reason, applies in reasons.items() if applies), None)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".")
+
+
+def out_of_sight(directory: Path, key: str) -> bool:
+    """Return whether it can't be told if there is a file: a name on the way is a link or can't be looked at."""
+    place = directory
+    try:
+        for part in PurePosixPath(key).parts:
+            place /= part
+            if stat.S_ISLNK(place.lstat().st_mode):
+                return True
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def look_of(directory: Path, key: str) -> tuple[str, bool]:
+    """Return how the way to a file looks, and whether something on it can be seen to bar it."""
+    place, marks, barred = directory, list[str](), False
+    parts = PurePosixPath(key).parts
+    for number, part in enumerate(parts, start=1):
+        place /= part
+        try:
+            found = place.lstat()
+        except OSError as error:
+            return " ".join([*marks, str(error.errno)]), barred
+        last, mode = number == len(parts), found.st_mode
+        marks.append(f"{mode}:{found.st_ino}" + (f":{found.st_mtime_ns}:{found.st_size}" if last else ""))
+        barred |= not (stat.S_ISREG(mode) and mode & stat.S_IWUSR) if last else not stat.S_ISDIR(mode)
+    return " ".join(marks), barred
+
+
+def make_room(place: Path) -> None:
+    """Remove folders that hold nothing from where a file is to be; blocking. Anything else stays."""
+    if place.is_symlink() or not place.is_dir():
+        return
+    for folder, _, _ in os.walk(place, topdown=False):
+        with suppress(OSError):
+            Path(folder).rmdir()
+
+
+def never_taken(key: str, text: str | None) -> bool:
+    """Return whether a text of the server is refused for what it holds, whatever lies here."""
+    return text is not None and bool(secret_scan.scan(f"{PurePosixPath(key).name}\n{text}"))
+
+
 def is_conflict_copy(name: str) -> bool:
     """Return whether a name is that of a text which lost a conflict; such a file never leaves its home."""
     return _CONFLICT_COPY.search(name) is not None
@@ -115,11 +208,8 @@ def conflict_copy(key: str, text: str) -> str:
 
 def why_not_sent(key: str, text: str) -> Skip | None:
     """Return why a text may not be sent; None if it may."""
-    try:
-        if check_key(key) != key:
-            return Skip(key=key, reason="its name is no plain path")
-    except PathRefused as error:
-        return Skip(key=key, reason=str(error))
+    if reason := why_not_kept(key):
+        return Skip(key=key, reason=reason)
     found = secret_scan.scan(text)
     if not found:
         return None

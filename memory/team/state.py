@@ -24,6 +24,8 @@ class SyncState:
     """Whether the server has said that it keeps deletions."""
     maximum: int | None = None
     """How many entries the server takes, once it has said so."""
+    open: Mapping[str, str] = field(default_factory=dict)
+    """What could not be taken, each with what lay in its way: once that has changed everything is asked for again."""
     forgotten: str = ""
     """Stands for all that was forgotten when the server's texts were last looked through for it."""
 

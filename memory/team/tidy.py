@@ -22,7 +22,7 @@ from memory.index import INDEX, merged
 from memory.judgement import Ending, Sources
 from memory.notes import Notes, content_hash
 from memory.paths import TEAM, folder_name, make_private
-from memory.ports import UNLIMITED, Budget, Clock, Fence, Leases, Progress, Run
+from memory.ports import UNLIMITED, Budget, Clock, Leases, Progress, Run
 from memory.scan import LOGS
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
@@ -155,7 +155,6 @@ class Tidy:
                 prompt=tidy_prompt(scope, material, left_alone, now=self._clock()),
                 max_turns=self._settings.team_tidy_max_turns,
                 told=_nothing_told,
-                settle=_settled,
             )
 
         consolidate = Consolidation(
@@ -250,10 +249,6 @@ End with two or three plain sentences on what you changed and why, or say that n
 
 def _nothing_told(_: Consolidated) -> str:
     return ""
-
-
-async def _settled(_: Fence) -> None:
-    """Note nothing: what came of it is recorded by who asked."""
 
 
 async def _unheard(scope: Scope, text: str) -> None:

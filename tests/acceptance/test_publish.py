@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from adapters.serving import serving
 from gateway.db.models import StagedRow
 from gateway.llm.standin.answers import Failure
+from memory.team.wire import PATH
 from tests.acceptance.answers import answer
 from tests.acceptance.extraction_runs import results
 from tests.acceptance.team_server import TeamServer
@@ -92,6 +97,23 @@ async def test_check_19_the_team_file_appears_in_t_and_on_the_server_only_after_
         assert team.entries["fish.md"] == (place / "fish.md").read_text()
         assert (place / "MEMORY.md").read_text() == team.entries["MEMORY.md"] == INDEX
         assert "telegram:42" in team.entries["fish.md"].split("---")[1]
+
+
+async def test_a_yes_while_pushes_rest_says_that_the_others_do_not_get_it_and_why(tmp_path: Path) -> None:
+    async def forbids(request: Request) -> Response:
+        return Response(status_code=403 if request.method == "PUT" else 404)
+
+    app = Starlette(routes=[Route(PATH, forbids, methods=["GET", "PUT"])])
+    async with serving(app) as url, whole(tmp_path / "home", garden(url, "team_watch = false")) as running:
+        for name in ("fish", "frog"):  # the first one fails, the second one is not even tried
+            write = ("write", {"file_path": f"team/{name}.md", "content": note(f"the {name} eats at noon")})
+            running.then(calls(write), "It waits.")
+            await running.tell(ANN, f"Share this with the team: what I said of the {name}")
+            told = await running.tell(ANN, "/team yes all")
+            assert "The server has it" not in told
+            assert "nothing is pushed for now" in told
+            assert "403" in told
+            assert "the token changes" in told
 
 
 async def test_check_19_what_an_extraction_would_share_waits_as_well(
@@ -270,7 +292,7 @@ async def test_a_group_writes_directly_and_each_author_stays_on_the_note(
 async def test_the_built_in_stand_in_can_share(tmp_path: Path, server: tuple[TeamServer, str]) -> None:
     team, url = server
     async with whole(tmp_path / "home", garden(url)) as running:
-        assert "staged, not shared" in await running.tell(ANN, f"Share with the team: the {CANARY} eats at noon")
+        assert await running.tell(ANN, f"Share with the team: the {CANARY} eats at noon") == "It waits for your word."
         await running.settled()
         await running.tell(ANN, "/team yes all")
         assert any(CANARY in text for key, text in team.entries.items() if key != "MEMORY.md")

@@ -42,6 +42,17 @@ async def rows(running: Whole) -> int:
         return len((await session.scalars(select(SyncRow.principal))).all())
 
 
+async def test_one_run_of_the_job_brings_every_copy_in_step_whoever_has_pushed_last(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", OWNER + SHARED + "[memory]\nteam_watch = false\n") as running:
+        for who in (IN_G, IN_H):
+            await running.tell(who, "Hello there")
+        for who in (IN_H, IN_G, IN_H):
+            await running.remember(who, f"what {who.chat} says", name=f"n{who.chat}", team=True)
+            await run(running, "team-sync")
+        copies = [sorted(path.name for path in (await team_of(running, who)).glob("n*.md")) for who in (IN_G, IN_H)]
+        assert copies == [["n-100.md", "n-200.md"]] * 2
+
+
 async def test_what_a_chat_had_forgotten_does_not_come_back_though_another_has_changed_its_note(tmp_path: Path) -> None:
     home, clock = tmp_path / "home", Clock()
     async with whole(home, OWNER + SHARED, clock=clock) as running:

@@ -37,6 +37,7 @@ def faults(*sites: Site) -> list[str]:
     found = [f"{each.name} differs from {sites[0].name}" for each in sites if each.notes() != sites[0].notes()]
     found += [f"{each.name} has another index" for each in sites if each.index != sites[0].index]
     found += [f"{each.name}: {fault}" for each in sites for fault in unsound(each.team)]
+    found += [f"{each.name} keeps {copy.name}" for each in sites for copy in each.team.glob("MEMORY.conflict-*")]
     there = "\n".join(text for each in sites for text in each.files().values())
     live = "\n".join(text for each in sites for text in each.notes().values())
     outdated = set().union(*(each.outdated for each in sites))

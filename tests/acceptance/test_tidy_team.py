@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
+from adapters.serving import serving
 from gateway.db.models import ProposalRow
 from memory.team.local import conflict_copy
+from memory.team.proposal import carry_out
+from memory.team.wire import PATH
 from scheduler.runs import Outcome
 from tests.acceptance.whole import ANN, Speaker, Whole, calls, note, whole
 
@@ -195,6 +202,29 @@ async def test_what_was_done_half_when_the_gateway_was_killed_is_done_whole_when
     assert conflict_copy("beds.md", LOST) not in files(second)
 
 
+@pytest.mark.parametrize("killed", [False, True])
+async def test_while_an_accepted_proposal_is_carried_out_nobody_refuses_it(
+    running: Whole, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    tidies(running, *merges())
+    await tidy(running)
+    told: list[str] = []
+
+    async def refused_meanwhile(*given: Any) -> None:
+        told.append(await running.tell(Speaker(user="42", chat="42", thread="9"), "/team refuse 1"))
+        if killed:
+            raise RuntimeError("killed")
+        await carry_out(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.decisions.carry_out", refused_meanwhile)
+        answer = await running.tell(ANN, "/team accept 1")
+    assert "It is being carried out" in told[0]
+    assert "Done" in (await running.tell(ANN, "/team accept 1") if killed else answer)
+    assert "Beans are sown" in files((await copies(running))[0])["beds.md"]
+    assert "settled: it was accepted" in await running.tell(ANN, "/team refuse 1")
+
+
 async def test_a_proposal_that_holds_what_was_forgotten_is_dropped(running: Whole) -> None:
     tidies(running, *merges())
     await tidy(running)
@@ -235,6 +265,28 @@ async def test_where_no_owner_ever_wrote_in_private_the_teams_chat_is_told(tmp_p
         assert any("Proposal 1" in each.text for each in running.adapter.shown.values())
         assert "Done" in await running.tell(Speaker(user="42", chat="-100"), "/team accept 1")
         assert files(team)["beds.md"] == LOST
+
+
+async def test_what_is_accepted_while_pushes_rest_is_not_said_to_be_with_the_others(tmp_path: Path) -> None:
+    async def forbids(request: Request) -> Response:
+        return Response(status_code=403 if request.method == "PUT" else 404)
+
+    app = Starlette(routes=[Route(PATH, forbids, methods=["GET", "PUT"])])
+    async with serving(app) as url:
+        server = f'[memory]\nteam_server_url = "{url}"\nteam_token = "a-token-of-the-operator"\nteam_watch = false\n'
+        async with whole(tmp_path / "home", SETTINGS + server) as running:
+            await running.tell(IN_G, "Hello there")
+            team = (await running.scope(IN_G)).team_dir
+            assert team is not None
+            (team / "beds.md").write_text(SHARED)
+            (team / conflict_copy("beds.md", LOST)).write_text(LOST)
+            assert "403" in await running.tell(IN_G, "/team sync")
+            tidies(running, *merges())
+            await tidy(running)
+            told = await running.tell(Speaker(user="42", chat="-100"), "/team accept 1")
+    assert "Done" in told
+    assert "The server has it" not in told
+    assert "nothing is pushed for now: the team server answered 403" in told
 
 
 async def test_only_an_owner_decides_and_only_where_the_notes_belong(running: Whole) -> None:
