@@ -38,9 +38,9 @@ async def close_day(
 
     `logged` names messages that the log holds in other words already; `between` is what belongs to the day, if that is
     not what a clock shows. Each added line is marked with its message, so doing it again adds nothing. A secret in what
-    was said is replaced by its kind. What is distilled already stays as it is, and so does a log of `max_bytes`: what
-    comes then goes to a further part of the day's log. A scope that keeps no log or has opted out of extraction, and a
-    day whose log was distilled and deleted, are left alone.
+    was said is replaced by its kind. What is distilled already stays as it is, and so does a log of `max_bytes`, or
+    one that a hand has made unreadable: what comes then goes to a further part of the day's log. A scope that keeps no
+    log or has opted out of extraction, and a day whose log was distilled and deleted, are left alone.
     """
     if scope.mode is not Mode.LOG or scope.leaves_out(Part.EXTRACTION):
         return 0
@@ -49,7 +49,7 @@ async def close_day(
     said = await history.said_between(scope, *(between or dailylog.day_bounds(scope, day)))
     wanted = [each for each in said if each.text.strip() and each.message_id not in logged]
     added = overtaken = 0
-    while missing := await _missing(scope, day, wanted, notes):
+    while missing := await _missing(scope, day, wanted):
         path = await to_thread.run_sync(partial(dailylog.open_log, scope, day, max_bytes=max_bytes))
         try:
             written = await _add(scope, day, path, missing, notes, max_bytes=max_bytes)
@@ -68,11 +68,10 @@ async def close_day(
     return added
 
 
-async def _missing(scope: Scope, day: date, wanted: Sequence[Said], notes: Notes) -> list[Said]:
+async def _missing(scope: Scope, day: date, wanted: Sequence[Said]) -> list[Said]:
     if not wanted:
         return []
-    texts = [await _present(scope, path, notes) for path in await to_thread.run_sync(dailylog.parts, scope, day)]
-    known = {int(mark) for text in texts for mark in dailylog.MARK.findall(text or "")}
+    known = await to_thread.run_sync(dailylog.marked, scope, day)
     return [each for each in wanted if each.message_id not in known]
 
 

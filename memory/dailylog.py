@@ -1,7 +1,7 @@
 """Day logs on disk: where they lie, which of them wait for the night, and which are processed and stay as they are.
 
-A day has one file, `logs/YYYY/MM/YYYY-MM-DD.md`. What comes when that is full or processed already goes to a further
-part of the same day, `YYYY-MM-DD.2.md` and so on, which waits for the night as any log does.
+A day has one file, `logs/YYYY/MM/YYYY-MM-DD.md`. What comes when that is full or processed already, or can't be read
+as text, goes to a further part of the same day, `YYYY-MM-DD.2.md` and so on, which waits for the night as any log does.
 """
 
 import os
@@ -17,7 +17,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from memory import snapshot as snapshots
-from memory.disk import Folder
+from memory.disk import Folder, Stored
+from memory.errors import PathRefused
 from memory.facts import facts, without
 from memory.notes import content_hash
 from memory.scan import LOGS
@@ -28,6 +29,8 @@ MARK = re.compile(r"<!-- m(\d+) -->[ \t]*$", re.MULTILINE | re.ASCII)
 _PROCESSED = ".processed"
 _PLACE = re.compile(r"(\d{4})/(\d{2})/\1-\2-(\d{2})(?:\.([2-9]|[1-9]\d{1,5}))?\.md\Z", re.ASCII)  # see `log_of`
 _PROCESSED_BYTES = 4 * 1024 * 1024
+_LARGEST = 4 * 1024 * 1024
+_MARKED_BYTES = 16 * 1024 * 1024  # our lines come before what a hand may have added to a full log
 _ROOM = 64 * 1024  # what a run may add to a log that was not full when it began
 
 
@@ -62,16 +65,28 @@ def parts(scope: Scope, day: date) -> list[Path]:
 
 
 def open_log(scope: Scope, day: date, *, max_bytes: int) -> Path:
-    """Return where to add to the log of a day: the first part that is neither processed nor full. Blocks."""
+    """Return where to add to the log of a day: the first part that is text, and neither processed nor full. Blocks."""
     processed = _processed(scope)
     full = max(max_bytes - _ROOM, max_bytes // 2)
     paths = (log_of(scope, day, part) for part in count(1))
-    return next(path for path in paths if path.name not in processed and _takes_more(path, full))
+    return next(path for path in paths if path.name not in processed and _takes_more(scope, path, full))
 
 
 def is_processed(scope: Scope, path: Path) -> bool:
     """Return whether a log was distilled, whatever has become of it since. Blocks."""
     return path.name in _processed(scope)
+
+
+def takes_more(scope: Scope, path: Path, *, max_bytes: int) -> bool:
+    """Return whether a log can be added to as it stands now. Blocks."""
+    return not is_processed(scope, path) and _takes_more(scope, path, max_bytes)
+
+
+def marked(scope: Scope, day: date) -> frozenset[int]:
+    """Return the messages that a day's log holds marked lines of, also where it is no text by now. Blocks."""
+    stored = (_stored(scope, path, limit=_MARKED_BYTES) for path in parts(scope, day))
+    texts = (each.data.decode("utf-8", "replace") for each in stored if each is not None)
+    return frozenset(int(mark) for text in texts for mark in MARK.findall(text))
 
 
 def is_gone(scope: Scope, day: date) -> bool:
@@ -81,10 +96,37 @@ def is_gone(scope: Scope, day: date) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Log:
-    """A log with the hash that it had when it was looked at."""
+    """A log with the hash that it had when it was looked at; of one that is no text, that of its bytes."""
 
     path: Path
     hash: str
+
+
+def look(scope: Scope, path: Path) -> Log | None:
+    """Return a log as it stands; None if there is none, or it is larger than any that is taken up. Blocks."""
+    data = _data(scope, path)
+    return None if data is None else Log(path=path, hash=content_hash(data.decode("utf-8-sig", "surrogateescape")))
+
+
+def broken_text(scope: Scope, path: Path) -> str | None:
+    """Return what a log holds that is not UTF-8, with U+FFFD for what can't be read; None if it is. Blocks."""
+    data = _data(scope, path) or b""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode("utf-8-sig", "replace")
+    return None
+
+
+def too_large(scope: Scope, now: datetime, *, max_bytes: int) -> Sequence[Path]:
+    """Return the logs of past local days that would wait, but are larger than what can be read. Blocks, reads none."""
+    processed = _processed(scope)
+    known = ((path, _facts(path)) for path in _past(scope, local_day(scope, now)))
+    return [
+        path
+        for path, facts in known
+        if facts and facts.st_size > max_bytes and (path.name not in processed or facts.st_mode & stat.S_IWUSR)
+    ]
 
 
 def waiting_logs(scope: Scope, now: datetime) -> Sequence[Log]:
@@ -101,8 +143,7 @@ def processed_logs(scope: Scope, before: date) -> Sequence[Log]:
 
 def _past_logs(scope: Scope, before: date) -> Sequence[Log]:
     """Return the logs of days before this one, oldest first. Blocks."""
-    found = ((path, snapshots.read_one(scope, path)) for path in _past(scope, before))
-    return [Log(path=path, hash=saved.hash) for path, saved in found if saved is not None]
+    return [log for path in _past(scope, before) if (log := look(scope, path)) is not None]
 
 
 def may_wait(scope: Scope, now: datetime) -> bool:
@@ -117,17 +158,36 @@ def may_wait(scope: Scope, now: datetime) -> bool:
 
 def mark_processed(scope: Scope, logs: Iterable[Log]) -> None:
     """Note that these logs are distilled, and make them read-only; not those that have changed meanwhile. Blocks."""
-    done = [log for log in logs if (now := snapshots.read_one(scope, log.path)) and now.hash == log.hash]
-    marks = {**_processed(scope), **{log.path.name: log.hash for log in done}}
+    done = [log for log in logs if look(scope, log.path) == log]
+    _mark(scope, {**_processed(scope), **{log.path.name: log.hash for log in done}})
+    for log in done:
+        _set_mode(log.path, 0o400)
+
+
+def mark_waiting(scope: Scope, paths: Collection[Path]) -> None:
+    """Let logs that were distilled wait for the night again, as what came of them was taken back. Blocks.
+
+    One that has been deleted stays processed: its day had it.
+    """
+    there = [path for path in paths if _facts(path) is not None]
+    for path in there:
+        _set_mode(path, 0o600)
+    names = {path.name for path in there}
+    _mark(scope, {name: mark for name, mark in _processed(scope).items() if name not in names})
+
+
+def _mark(scope: Scope, marks: Mapping[str, str]) -> None:
     text = "".join(f"{name} {mark}\n" for name, mark in sorted(marks.items()))
     with Folder.opened(scope.memory_dir / LOGS, root=scope.memory_dir) as folder:
         folder.replace(_PROCESSED, text.encode())
-    for log in done:
-        handle = os.open(log.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.fchmod(handle, 0o400)
-        finally:
-            os.close(handle)
+
+
+def _set_mode(log: Path, mode: int) -> None:
+    handle = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.fchmod(handle, mode)
+    finally:
+        os.close(handle)
 
 
 def scrub(
@@ -142,25 +202,38 @@ def scrub(
     """
     processed = _processed(scope)
     redone: list[Log] = []
-    for path, saved in snapshots.read_all(scope).items():
-        if not snapshots.is_log(scope, path):
-            continue
-        lines = saved.text.splitlines(keepends=True)
+    for path, present in _texts(scope).items():
+        lines = present.splitlines(keepends=True)
         marked = {fact for line in lines if MARK.search(line) for fact in facts(line)}
         drop = partial(_drops, marked=marked, same=same, tells=tells)
-        text = without("".join(line for line in lines if not _is_of(line, messages)), drop, betrays=tells)
-        if text == saved.text:
+        text = without(
+            "".join(line for line in lines if not _is_of(line, messages)),
+            drop,
+            betrays=lambda line: tells(_legible(line)),
+        )
+        if text == present:
             continue
         with Folder.opened(path.parent, root=scope.memory_dir) as folder:
-            folder.replace(path.name, text.encode())
-        if processed.get(path.name) == saved.hash:
+            folder.replace(path.name, text.encode("utf-8", "surrogateescape"))
+        if processed.get(path.name) == content_hash(present):
             redone.append(Log(path=path, hash=content_hash(text)))
     if redone:
         mark_processed(scope, redone)
 
 
+def _texts(scope: Scope) -> Mapping[Path, str]:
+    """Return what the logs hold; bytes that are not UTF-8 are lone surrogates, by which they are written back."""
+    read = {path: saved.text for path, saved in snapshots.read_all(scope).items() if snapshots.is_log(scope, path)}
+    broken = ((path, _data(scope, path)) for path in _past(scope, date.max) if path not in read)
+    return read | {path: data.decode("utf-8-sig", "surrogateescape") for path, data in broken if data is not None}
+
+
 def _drops(fact: str, *, marked: Collection[str], same: Callable[[str], bool], tells: Callable[[str], bool]) -> bool:
-    return same(fact) or (fact not in marked and tells(fact))
+    return same(_legible(fact)) or (fact not in marked and tells(_legible(fact)))
+
+
+def _legible(text: str) -> str:
+    return text.encode("utf-8", "ignore").decode()
 
 
 def _is_of(line: str, messages: Collection[int]) -> bool:
@@ -187,9 +260,29 @@ def _day_and_part(place: str) -> tuple[date, int] | None:
         return None
 
 
-def _takes_more(path: Path, full: int) -> bool:
+def _takes_more(scope: Scope, path: Path, full: int) -> bool:
     facts = _facts(path)
-    return facts is None or (facts.st_size < full and bool(facts.st_mode & stat.S_IWUSR))
+    if facts is None:
+        return True
+    room = facts.st_size < full and bool(facts.st_mode & stat.S_IWUSR)
+    return room and snapshots.read_one(scope, path) is not None
+
+
+def _data(scope: Scope, path: Path) -> bytes | None:
+    try:
+        stored = _stored(scope, path, limit=_LARGEST)
+    except OSError:
+        return None
+    return None if stored is None or len(stored.data) > _LARGEST else stored.data
+
+
+def _stored(scope: Scope, path: Path, *, limit: int) -> Stored | None:
+    """Read a log, which is None if it is not there or no plain file."""
+    try:
+        with Folder.opened(path.parent, root=scope.memory_dir) as folder:
+            return folder.read(path.name, limit=limit)
+    except (FileNotFoundError, PathRefused):
+        return None
 
 
 def _facts(path: Path) -> os.stat_result | None:

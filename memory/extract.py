@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 from anyio import to_thread
 
-from memory.dailylog import is_processed, local_day, open_log
+from memory.dailylog import is_processed, local_day, open_log, takes_more
 from memory.index import INDEX, pointers
 from memory.metadata import parse
 from memory.ports import UNMETERED, Clock, Fork, Meter, Outcome, Rights, RunReport
@@ -254,8 +254,7 @@ async def extract(  # noqa: PLR0917 (the host's side was written against this or
     moves = report.outcome in (Outcome.COMPLETED, Outcome.REFUSED) or (
         report.outcome is Outcome.TURN_CAP and bool(report.written)
     )
-    # What the night has taken up meanwhile refuses to be added to: the next run adds to a further part of that day.
-    moves = moves and not (log is not None and await to_thread.run_sync(is_processed, scope, log.path))
+    moves = moves and not (log is not None and await to_thread.run_sync(_refuses, scope, log, report, settings))
     team = sum(1 for path in titles if scope.team_dir is not None and path.is_relative_to(scope.team_dir))
     _log.info(
         "memory.extraction", outcome=report.outcome.value, messages=pending.new_messages, turns=report.turns,
@@ -272,6 +271,16 @@ async def extract(  # noqa: PLR0917 (the host's side was written against this or
         notice=_notice(scope, report, titles, team, settings) if moves else "",
         cursor_moves=moves,
     )
+
+
+def _refuses(scope: Scope, log: DayLog, report: RunReport, settings: MemorySettings) -> bool:
+    """Return whether a log can't be added to any more; the next run adds to a further part of that day. Blocks.
+
+    The night has taken it up meanwhile, or, before the run had added to it, a hand has made it unreadable.
+    """
+    if is_processed(scope, log.path):
+        return True
+    return log.path not in report.written and not takes_more(scope, log.path, max_bytes=settings.write_max_bytes)
 
 
 def _meter_run(meter: Meter, report: RunReport, *, messages: int, memories: int, team: int) -> None:

@@ -5,9 +5,8 @@ from datetime import datetime, timedelta
 
 from anyio import to_thread
 
-from memory import snapshot as snapshots
 from memory.consolidation import lease_name
-from memory.dailylog import Log, local_day, processed_logs
+from memory.dailylog import Log, local_day, look, processed_logs
 from memory.disk import Folder
 from memory.ports import Leases
 from memory.scope import Scope
@@ -36,7 +35,7 @@ async def delete_old_logs(scope: Scope, *, keep_days: int, now: datetime, leases
 
 
 def _delete(scope: Scope, logs: Iterable[Log]) -> int:
-    as_they_were = [log for log in logs if (now := snapshots.read_one(scope, log.path)) and now.hash == log.hash]
+    as_they_were = [log for log in logs if look(scope, log.path) == log]
     for log in as_they_were:
         with Folder.opened(log.path.parent, root=scope.memory_dir) as folder:
             folder.remove(log.path.name)

@@ -1,6 +1,6 @@
 """Which days of which scopes are to be closed, and which nights are due: time cut into days, each seen to once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
@@ -19,9 +19,16 @@ from scheduler.slots import Due, Firing, key_of, local_moment
 
 _REACH = timedelta(days=31)
 """A scope that has closed no day for longer is taken for one whose log mode was off, not for one that was down."""
-_LONGEST_SHIFT = timedelta(hours=26)  # between the clocks of the two sides of the date line
 _OVER = (Outcome.DONE, Outcome.MISSED)
 _NO_LOGS = "keeps no day logs"
+
+
+Unseen = Callable[[Scope, datetime], Awaitable[datetime | None]]
+"""Says when the first was said, from a moment on, that no extraction has looked at in a scope; None: nothing."""
+
+
+async def nothing_unseen(scope: Scope, since: datetime) -> None:
+    """Say that nothing waits to be logged, where nobody knows."""
 
 
 class Record(Protocol):
@@ -66,21 +73,27 @@ class Days:
     """Which local days of the scopes in log mode are to be closed, and which are to be distilled.
 
     Time is cut into days without a gap and without an overlap, also where a scope changes its zone: a date is closed
-    once, and what a move west adds to the day that it makes longer goes to the day that is closed next.
+    once, and a day begins where the last one before it ended. So what a move west adds to the day that it makes longer
+    goes to the day that is closed next, and after a move east a day may be short, or have nothing left. A day whose
+    close was begun keeps the zone of then.
     """
 
     CLOSE = "close-day"
     DISTIL = "distil"
 
-    def __init__(self, settings: SchedulerSettings, *, scopes: Scopes, runs: Record) -> None:
+    def __init__(
+        self, settings: SchedulerSettings, *, scopes: Scopes, runs: Record, unseen: Unseen = nothing_unseen
+    ) -> None:
         self._settings = settings
         self._scopes = scopes
         self._runs = runs
+        self._unseen = unseen
 
     async def to_close(self, firing: Firing) -> Sequence[Due]:
-        """Return the days to close, oldest first: all since the last that was closed; of a new scope, yesterday.
+        """Return the days to close, oldest first: all since the first that was, also those whose close has failed.
 
-        Of a scope that was switched to log mode, none that had ended by then, and of that day what came after.
+        Of a scope that has closed none, all since something was said that is in no log yet, and yesterday. Of a scope
+        that was switched to log mode, none that had ended by then, and of that day what came after.
         """
         closed = _by_scope(await self._runs.outcomes(self.CLOSE, since=firing.now - _REACH))
         found: list[Due] = []
@@ -89,8 +102,12 @@ class Days:
                 found.append(_logless(scope, firing))
                 continue
             over = _days(scope, closed, over=_OVER)
-            wanted = _of_log_mode(scope, self._wanted(scope, firing, over))
-            found += _cut(scope, wanted, over) or [_closed_already(scope, firing)]
+            wanted = await self._wanted(scope, firing.now, over, begun=_days(scope, closed))
+            known = [*over, *wanted]
+            if firing.by_hand:
+                yesterday = _yesterday(scope, firing.now)
+                wanted = _of_log_mode(scope, [next((each for each in known if each.day == yesterday.day), yesterday)])
+            found += _cut(scope, wanted, known) or [_closed_already(scope, firing)]
         return found
 
     async def unclosed(self, scope: Scope, now: datetime) -> Sequence[Due]:
@@ -98,18 +115,26 @@ class Days:
         closed = _by_scope(await self._runs.outcomes(self.CLOSE, since=now - _REACH))
         over = _days(scope, closed, over=_OVER)
         today = _Day(day=_yesterday(scope, now).day + timedelta(days=1), timezone=scope.timezone)
-        wanted = _of_log_mode(scope, [*self._wanted(scope, Firing(now=now), over), today])
-        return _cut(scope, wanted, over)
+        wanted = [*await self._wanted(scope, now, over, begun=_days(scope, closed)), today]
+        return _cut(scope, wanted, [*over, *wanted])
 
-    def _wanted(self, scope: Scope, firing: Firing, over: Sequence[_Day]) -> list[_Day]:
-        yesterday = _yesterday(scope, firing.now)
-        if firing.by_hand:
-            return [next((each for each in over if each.day == yesterday.day), yesterday)]
+    async def _wanted(self, scope: Scope, now: datetime, over: Sequence[_Day], *, begun: Sequence[_Day]) -> list[_Day]:
+        """Return the days that are not over, oldest first; `begun` are those and others whose close was begun."""
+        newest = _yesterday(scope, now).day
         dates = {each.day for each in over}
-        began = [] if scope.mode_since is None else [scope.mode_since.astimezone(ZoneInfo(scope.timezone)).date()]
-        first = min([*dates, *began], default=yesterday.day)
-        days = (yesterday.day - timedelta(days=back) for back in reversed(range(_REACH.days)))
-        return [_Day(day=day, timezone=scope.timezone) for day in days if day >= first and day not in dates]
+        first = min([*(each.day for each in begun), await self._first(scope, now, new=not begun)])
+        days = (newest - timedelta(days=back) for back in range(_REACH.days))
+        found = {day: _Day(day=day, timezone=scope.timezone) for day in days if day >= first}
+        found |= {each.day: each for each in begun}
+        return _of_log_mode(scope, [found[day] for day in sorted(found) if day not in dates])
+
+    async def _first(self, scope: Scope, now: datetime, *, new: bool) -> date:
+        """Return the first day of which something may have to be logged, if no close says so; at most yesterday."""
+        yesterday = _yesterday(scope, now).day
+        began = scope.mode_since
+        if began is None and new:
+            began = await self._unseen(scope, now - _REACH)
+        return yesterday if began is None else min(began.astimezone(ZoneInfo(scope.timezone)).date(), yesterday)
 
     async def to_distil(self, firing: Firing) -> Sequence[Due]:
         """Return the nights whose day is closed, so that no bullet comes after, oldest first; one run does for all."""
@@ -217,15 +242,12 @@ def _of_log_mode(scope: Scope, days: Sequence[_Day]) -> list[_Day]:
     return [each for each in days if scope.mode_since is None or each.ends > scope.mode_since]
 
 
-def _cut(scope: Scope, wanted: Sequence[_Day], over: Sequence[_Day]) -> list[Due]:
-    """Return the wanted days as slots, each from where the one before it ends, and none from before log mode."""
-    known = {each.day: each for each in (*over, *wanted)}
+def _cut(scope: Scope, wanted: Sequence[_Day], known: Sequence[_Day]) -> list[Due]:
+    """Return the wanted days as slots, each from where those known before it end, and none from before log mode."""
     dues: list[Due] = []
     for each in wanted:
-        before = max((day for day in known if day < each.day), default=None)
-        after = each.begins if before is None else known[before].ends
-        moved = after != each.begins and abs(after - each.begins) <= _LONGEST_SHIFT
-        since = min(after, each.ends) if moved else None
+        after = max((before.ends for before in known if before.day <= each.day and before != each), default=each.begins)
+        since = None if after == each.begins else min(after, each.ends)
         if scope.mode_since is not None and scope.mode_since > (since or each.begins):
             since = scope.mode_since
         dues.append(replace(_due(scope, each), since=since))

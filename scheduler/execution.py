@@ -60,10 +60,26 @@ class Execution:
         self._lease = timedelta(seconds=settings.lease)
 
     async def miss(self, job: Job, due: Due, detail: str) -> None:
-        """Record that a slot is not run any more, unless something has become of it."""
-        if await self._runs.record(job.id, due.scope_key, due.slot, Outcome.MISSED, detail=detail):
+        """Record that a slot is not run any more, unless something has become of it; what has failed is given up."""
+        recorded = await self._runs.record(job.id, due.scope_key, due.slot, Outcome.MISSED, detail=detail)
+        if recorded or await self._give_up(job, due, detail):
             _log.warning("job_missed", job=job.id, scope=due.scope_key, slot=due.slot, detail=detail)
             self._count(job, Outcome.MISSED.value)
+
+    async def _give_up(self, job: Job, due: Due, detail: str) -> bool:
+        found = await self._runs.find(job.id, due.scope_key, due.slot)
+        if found is None or found.outcome in {Outcome.DONE, Outcome.MISSED}:
+            return False
+        try:
+            run = await self._runs.claim(
+                job.id, due.scope_key, due.slot, lease=self._lease, attempts=found.attempts + 1
+            )
+            if run is None:  # it is under way, or somebody else gives it up
+                return False
+            await self._runs.finish(run, Outcome.MISSED, one_line(f"{detail}; it had failed: {found.detail}"))
+        except (RunLost, RunGivenUp):
+            return False
+        return True
 
     async def fail(self, job: Job, due: Due, error: Exception) -> None:
         """Record that a slot could not even be begun."""
@@ -72,7 +88,7 @@ class Execution:
             self._count(job, Outcome.FAILED.value)
 
     async def unfinished(self, job: Job, due: Due) -> bool:
-        """Return whether something may still become of a slot: it is under way, or will be tried again."""
+        """Return whether what comes after a slot is to wait for it: it is under way, or will be tried again soon."""
         found = await self._runs.find(job.id, due.scope_key, due.slot)
         if found is None or found.outcome is None:
             return found is not None
@@ -88,7 +104,7 @@ class Execution:
             return "it is running"
         if found.outcome is not Outcome.FAILED:
             return "done already" if found.outcome is Outcome.DONE else "recorded as missed"
-        if found.attempts >= self._settings.attempts:
+        if found.attempts >= self._attempts(job):
             return f"given up after {found.attempts} tries"
         rested = (found.finished_at or now) + job.pause * 2 ** (found.attempts - 1)
         return f"rests after a failure for {span(rested - now)}" if rested > now else ""
@@ -103,7 +119,7 @@ class Execution:
                 due.scope_key,
                 slot,
                 lease=self._lease,
-                attempts=self._settings.attempts,
+                attempts=self._attempts(job),
                 pause=job.pause,
             )
             if run is not None:
@@ -117,6 +133,9 @@ class Execution:
         if ran is not None:
             self._count(job, ran.outcome.value)
         return ran
+
+    def _attempts(self, job: Job) -> int:
+        return max(job.attempts, self._settings.attempts)
 
     async def _carry_out(self, job: Job, run: Run, due: Due, firing: Firing) -> Ran:
         began = self._clock()

@@ -6,7 +6,7 @@ from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 
 from memory.scope import Scope
-from scheduler.days import Days
+from scheduler.days import Days, Unseen, nothing_unseen
 from scheduler.finders import Dreamers, DreamGate, DreamSince, Members, Scopes
 from scheduler.runs import Runs
 from scheduler.settings import SchedulerSettings
@@ -102,6 +102,8 @@ class Job:
     finder: Finder | None = None
     pause: timedelta = timedelta()
     """How long a slot rests before it is tried again after a failure; each time twice as long."""
+    attempts: int = 0
+    """How often a slot is tried, where that is more often than the settings say; later slots don't wait for that."""
     reach: timedelta | None = None
     """Slots that are older are missed, whatever the policy."""
     lane: str = ""
@@ -157,6 +159,7 @@ class MemoryWork:
     tidy_team: Work
     teams: Finder
     """The projects that have a team memory, each under a scope of its own."""
+    unseen: Unseen = nothing_unseen
 
 
 def plan(job: Job, dues: Sequence[Due], *, now: datetime) -> tuple[list[Due], list[Due]]:
@@ -181,18 +184,22 @@ def jobs(
     """Return every job, each id once; what they do is passed in by the gateway."""
     sync = Every(period=work.sync_every)
     dream = Every(period=timedelta(minutes=settings.dream_minutes))
-    days = Days(settings, scopes=scopes, runs=runs)
+    close = Every(period=timedelta(minutes=settings.close_day_minutes))
+    reach = timedelta(days=settings.close_day_back) + _SLACK
+    days = Days(settings, scopes=scopes, runs=runs, unseen=work.unseen)
     pause = timedelta(minutes=settings.retry_minutes)
     return (
         Job(
             id=Days.CLOSE,
             tells="closes the day log of yesterday at a scope's midnight, where log mode is on",
-            trigger=Every(period=timedelta(minutes=settings.close_day_minutes)),
+            trigger=close,
             grace=timedelta(hours=1),
             policy=Policy.CATCH_UP,
             run=work.close_day,
             finder=days.to_close,
-            reach=timedelta(days=settings.close_day_back) + _SLACK,
+            pause=close.period,
+            attempts=2 + int(reach / close.period).bit_length(),  # with pauses twice as long each time, all the while
+            reach=reach,
             upcoming=days.next_close,
         ),
         Job(

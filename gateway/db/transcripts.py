@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import exists, select
+from sqlalchemy import ColumnElement, exists, select
 
 from gateway.db.engine import Database
 from gateway.db.models import ErasureRow, IgnoredRow, MessageRow, SessionRow
@@ -48,21 +48,10 @@ class Transcripts:
 
         Nothing of it was said while memory is left aside in its conversation.
         """
-        forgotten = select(ErasureRow.message_id).where(
-            *of_scope(ErasureRow, scope), ErasureRow.message_id.is_not(None)
-        )
-        aside = exists().where(
-            IgnoredRow.conversation == SessionRow.conversation,
-            IgnoredRow.principal == SessionRow.principal,
-            IgnoredRow.since <= SessionRow.started_at,
-        )
         said = (
             select(MessageRow)
             .join(SessionRow, MessageRow.session_id == SessionRow.id)
-            .where(*of_scope(SessionRow, scope))
-            .where(MessageRow.principal == scope.principal)
-            .where(MessageRow.said != "", MessageRow.at >= start.timestamp(), MessageRow.at < end.timestamp())
-            .where(MessageRow.id.not_in(forgotten), ~aside)
+            .where(*_remembered(scope), MessageRow.at >= start.timestamp(), MessageRow.at < end.timestamp())
             .order_by(MessageRow.id)
         )
         async with self._database.read() as session:
@@ -78,6 +67,18 @@ class Transcripts:
             )
             for row in rows
         ]
+
+    async def unseen(self, scope: Scope, since: datetime) -> datetime | None:
+        """Return when the first was said in this scope, from `since` on, that no extraction has looked at."""
+        first = (
+            select(MessageRow.at)
+            .join(SessionRow, MessageRow.session_id == SessionRow.id)
+            .where(*_remembered(scope), MessageRow.at >= since.timestamp(), MessageRow.id > SessionRow.extracted_to)
+            .order_by(MessageRow.at)
+        )
+        async with self._database.read() as session:
+            at = await session.scalar(first.limit(1))
+        return None if at is None else datetime.fromtimestamp(at, UTC)
 
     async def extracted_between(self, scope: Scope, start: datetime, end: datetime) -> frozenset[int]:
         """Return the ids of what was said in [start, end) in this scope and extraction has looked at."""
@@ -96,3 +97,15 @@ class Transcripts:
         latest = select(SessionRow.conversation).where(*of_scope(SessionRow, scope)).order_by(SessionRow.last_at.desc())
         async with self._database.read() as session:
             return await session.scalar(latest.limit(1))
+
+
+def _remembered(scope: Scope) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions by which a message, joined with its session, is one that this memory may hold."""
+    forgotten = select(ErasureRow.message_id).where(*of_scope(ErasureRow, scope), ErasureRow.message_id.is_not(None))
+    aside = exists().where(
+        IgnoredRow.conversation == SessionRow.conversation,
+        IgnoredRow.principal == SessionRow.principal,
+        IgnoredRow.since <= SessionRow.started_at,
+    )
+    mine = *of_scope(SessionRow, scope), MessageRow.principal == scope.principal
+    return *mine, MessageRow.said != "", MessageRow.id.not_in(forgotten), ~aside

@@ -244,7 +244,7 @@ async def test_a_switch_ends_every_conversation_of_the_memory_and_what_was_held_
         assert "Kiel" in (await log_now(running, clock)).read_text()
         await running.tell(topic, "Hello again")
         assert KIEL not in str(running.chats[-1].body["messages"])
-        assert "So `reverie.toml` says" in await running.tell(ANN, "/mode default")
+        assert "That is what the settings say" in await running.tell(ANN, "/mode default")
         for words in ("One more word.", "/mode default", "And another."):
             await running.tell(topic, words)
         assert "One more word." in str(running.chats[-1].body["messages"])
@@ -276,10 +276,10 @@ async def test_only_an_owner_switches_a_chat_and_no_other_chat_changes_with_it(t
 async def test_the_mode_outlives_a_restart_and_default_goes_back_to_the_settings(tmp_path: Path) -> None:
     mine = '[chats."telegram:42"]\nmode = "auto"\n'
     async with whole(tmp_path / "home", mine, environ=OWNED) as running:
-        assert "whatever `reverie.toml` says" in await running.tell(ANN, "/mode log")
+        assert "goes before the settings" in await running.tell(ANN, "/mode log")
     async with whole(tmp_path / "home", mine, environ=OWNED) as running:
         assert (await running.scope(ANN)).mode is Mode.LOG
-        assert "So `reverie.toml` says" in await running.tell(ANN, "/mode default")
+        assert "That is what the settings say" in await running.tell(ANN, "/mode default")
         assert (await running.scope(ANN)).mode is Mode.AUTO
 
 
@@ -300,3 +300,36 @@ async def test_old_logs_are_deleted_by_their_job_if_the_operator_says_so(tmp_pat
         assert (looked.does, log.exists()) == ("delete 1 day log", True)
         [ran] = await running.core.night.clock.run_now("forget-logs")
         assert (ran.detail, log.exists()) == ("1 day log deleted", False)
+
+
+async def test_a_chat_whose_first_days_the_gateway_was_down_for_has_them_in_its_logs(
+    tmp_path: Path, clock: Clock
+) -> None:
+    settings = LOG + HELD_BACK + QUIET
+    async with whole(tmp_path / "home", settings, clock=clock, environ=OWNED) as running:
+        await running.tell(ANN, KIEL)
+        log = await log_now(running, clock)
+    clock.forward(hours=60)
+    async with whole(tmp_path / "home", settings, clock=clock, environ=OWNED) as running:
+        closed = await running.core.night.clock.fire("close-day")
+        assert [each.outcome.value for each in closed] == ["done"] * 3  # with the day before, or today's morning
+        assert log.read_text().count(f"Ann: {KIEL}") == 1
+
+
+async def test_what_is_said_after_a_hand_has_spoilt_the_log_is_kept_and_distilled(logging: Whole, clock: Clock) -> None:
+    await logging.tell(ANN, METRIC)
+    await logging.settled()
+    log = await log_now(logging, clock)
+    log.write_bytes(log.read_bytes() + b"- caf\xe9 by hand\n")
+    await logging.tell(ANN, KIEL)
+    await logging.settled()
+    assert "Kiel" in log.with_name(f"{log.stem}.2.md").read_text()
+    await say_unextracted(logging, "My name is Ann.")
+    clock.forward(hours=14)
+    await logging.core.night.clock.fire("close-day")
+    assert "My name is Ann." in log.with_name(f"{log.stem}.2.md").read_text()
+    logging.model.script("Sorted.", when=is_distillation)
+    await logging.core.night.clock.fire("distil")
+    [asked] = [request.body for request in logging.model.requests if is_distillation(request.body)]
+    assert "caf\N{REPLACEMENT CHARACTER} by hand" in str(asked["messages"])
+    assert log.stat().st_mode & 0o777 == 0o400

@@ -168,3 +168,19 @@ async def test_what_somebody_said_who_has_opted_out_of_extraction_is_not_logged(
     silent = scope.after([OptOut(part=Part.EXTRACTION, file="settings.toml")])
     assert await close_day(silent, DAY, history=history, notes=notes) == 0
     assert not log_of(scope, DAY).exists()
+
+
+@pytest.mark.parametrize("by_hand", [b"- caf\xe9\n", b"- a line\n" * 150_000], ids=["not-utf8", "too-large"])
+async def test_what_is_said_goes_to_a_further_part_where_a_hand_made_the_log_unreadable(
+    scope: Scope, notes: Notes, by_hand: bytes
+) -> None:
+    history = Transcript(said(1, "2026-05-01T10:00:00+00:00", "one"))
+    await close_day(scope, DAY, history=history, notes=notes)
+    log = log_of(scope, DAY)
+    log.write_bytes(log.read_bytes() + by_hand)
+    before = log.read_bytes()
+    history.said.append(said(2, "2026-05-01T11:00:00+00:00", "two"))
+    assert await close_day(scope, DAY, history=history, notes=notes) == 1
+    assert await close_day(scope, DAY, history=history, notes=notes) == 0
+    assert log.read_bytes() == before
+    assert "- 13:00 Ann: two <!-- m2 -->" in log_of(scope, DAY, 2).read_text()

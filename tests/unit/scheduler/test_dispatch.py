@@ -137,6 +137,36 @@ async def test_the_next_day_waits_for_one_that_failed_or_is_another_replicas_unt
     assert tried == ["day 1"] * SETTINGS.attempts + ["day 2"]
 
 
+async def test_a_slot_with_tries_of_its_own_holds_up_no_later_one_for_long_and_is_given_up_with_the_reason(
+    runs: Runs, now: Any, make_scope: Callable[..., Scope]
+) -> None:
+    tried: list[str] = []
+
+    async def work(context: JobContext) -> str:
+        tried.append(context.due.slot)
+        if context.due.slot == "day 1":
+            raise ValueError("no disk")
+        return "did it"
+
+    found = await finding(make_scope(), days=2)(Firing(now=now()))
+
+    async def finder(firing: Firing) -> Sequence[Due]:
+        return found
+
+    clock = clock_of(runs, now, job(work, finder=finder, pause=HOUR, attempts=5, reach=8 * DAY))
+    for _ in range(40):
+        await clock.fire("work")
+        now.moment += HOUR
+    assert tried == ["day 1"] * SETTINGS.attempts + ["day 2"] + ["day 1"] * 2
+    now.moment += 8 * DAY
+    await clock.fire("work")
+    given_up = await runs.find("work", found[0].scope_key, "day 1")
+    assert given_up is not None
+    assert given_up.outcome is Outcome.MISSED
+    assert "it had failed: " in given_up.detail
+    assert "no disk" in given_up.detail
+
+
 async def test_one_scope_that_can_not_be_claimed_does_not_stop_the_others(
     runs: Runs, now: Any, make_scope: Callable[..., Scope], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,6 +193,38 @@ async def test_a_new_log_that_a_downtime_left_open_is_closed_from_its_first_day(
     assert [due.day for due in found] == [date(2026, 5, day) for day in (1, 2, 3)]
 
 
+@pytest.mark.parametrize("back", [1, 3, 9])
+async def test_a_chat_that_is_new_when_the_gateway_goes_down_is_closed_from_its_first_words(
+    runs: Runs, make_scope: Callable[..., Scope], back: int
+) -> None:
+    async def unseen(scope: Scope, since: datetime) -> datetime | None:
+        return NOON - timedelta(days=back) if scope.principal == "ann" else None
+
+    scopes = [make_scope(name, mode=Mode.LOG) for name in ("ann", "bob")]
+    found = await Days(SchedulerSettings(), scopes=Listed(*scopes), runs=runs, unseen=unseen).to_close(Firing(now=NOON))
+    days = [NOON.date() - timedelta(days=each) for each in range(back, 0, -1)]
+    assert [due.day for due in found if due.scope == scopes[0]] == days
+    assert [due.day for due in found if due.scope == scopes[1]] == [days[-1]]
+    to_run, missed = plan(table(runs)["close-day"], found, now=NOON)
+    assert len(missed) == max(0, back - 7)
+    assert len(to_run) == min(back, 7) + 1
+
+
+async def test_a_first_close_that_fails_stays_wanted_in_the_zone_of_then(
+    runs: Runs, make_scope: Callable[..., Scope]
+) -> None:
+    scope = make_scope(mode=Mode.LOG, timezone="Europe/Berlin")
+    job = table(runs, scope)["close-day"]
+    [first] = await job.due(Firing(now=NOON))
+    await runs.record(job.id, first.scope_key, first.slot, Outcome.FAILED, detail="no disk")
+    [still] = await job.due(Firing(now=NOON))
+    assert still == first
+    moved = table(runs, replace(scope, timezone="America/New_York"))["close-day"]
+    again, following = await moved.due(Firing(now=NOON + timedelta(days=1)))
+    assert again.slot == "2026-04-30 Europe/Berlin"
+    assert (following.slot, following.since) == ("2026-05-01 America/New_York", first.at)
+
+
 async def test_all_days_that_are_open_can_be_closed_up_to_now(runs: Runs, make_scope: Callable[..., Scope]) -> None:
     log = make_scope(mode=Mode.LOG)
     job = table(runs, log)["close-day"]

@@ -8,6 +8,7 @@ import pytest
 from gateway.db.engine import Database
 from scheduler.errors import RunGivenUp, RunLost
 from scheduler.runs import Outcome, Run, Runs
+from tests.postgres import sqlite_only
 
 LEASE = timedelta(minutes=2)
 
@@ -104,6 +105,7 @@ async def test_reading_the_table_waits_for_no_writer(database: Database, runs: R
             assert await runs.outcomes("job", since=datetime.min.replace(tzinfo=UTC)) == {}
 
 
+@sqlite_only  # elsewhere writers do not wait for one another
 async def test_a_claim_stands_in_line_with_the_other_writers_of_the_process(database: Database, runs: Runs) -> None:
     async with anyio.create_task_group() as group, database.write() as session:
         await session.connection()

@@ -1,6 +1,7 @@
 """Whole years in four zones by a fake clock: no local day is lost, none comes twice."""
 
 import itertools
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -165,6 +166,31 @@ async def test_a_change_of_zone_at_any_hour_neither_loses_nor_doubles_a_moment(
         days, nights = year.days(Days.CLOSE, scope), year.days(Days.DISTIL, scope)
         assert (len(set(days)), len(set(nights))) == (len(days), len(nights))
         assert {*nights, *(due.day for due in year.missed[Days.DISTIL])} >= set(days[:-1])
+
+
+EDGES = ("Pacific/Kiritimati", "Pacific/Pago_Pago", "Etc/GMT+12", "Etc/GMT-14", "UTC", "Australia/Lord_Howe")
+"""Zones up to 26 hours apart."""
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_several_changes_of_zone_across_the_date_line_leave_each_moment_in_one_day(
+    make_scope: Callable[..., Scope], seed: int
+) -> None:
+    drawn = random.Random(seed)
+    start = datetime(2026, drawn.choice([3, 10]), drawn.choice([5, 26]), drawn.randrange(24), 10, tzinfo=UTC)
+    changes = sorted(start + HOUR * drawn.randrange(30, 200) for _ in range(3))
+    zones = [EDGES[seed % 2], EDGES[1 - seed % 2], *(drawn.choice(EDGES) for _ in range(2))]
+    listed = Listed(make_scope(mode=Mode.LOG))
+    year = Year(listed)
+    for now in moments(start, start + 14 * DAY, HOUR / 2):
+        zone = zones[sum(change <= now for change in changes)]
+        listed.scopes = [make_scope(mode=Mode.LOG, timezone=zone)]
+        await year.tick(now)
+    bounds = sorted(each for each in stretches(year.ran[Days.CLOSE]) if each[0] < each[1])
+    assert len(bounds) >= 10
+    assert all(ends == begins for (_, ends), (begins, _) in pairwise(bounds)), bounds
+    days = year.days(Days.CLOSE, listed.scopes[0])
+    assert len(set(days)) == len(days)
 
 
 @dataclass(frozen=True, kw_only=True)
