@@ -7,7 +7,7 @@ that an operator approves (`reverie access approve CODE`). Shared chats are clos
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import delete, select, update
@@ -159,8 +159,17 @@ class Access:
     async def accounts_of(self, principal: str) -> frozenset[Account]:
         """Return the accounts that are this person."""
         async with self._database.read() as session:
-            rows = (await session.scalars(select(AccountRow).where(AccountRow.principal == principal))).all()
-        return frozenset(Account(platform=row.platform, workspace=row.workspace, user=row.user) for row in rows)
+            return (await self.accounts_by(session, [principal]))[principal]
+
+    async def accounts_by(self, session: AsyncSession, principals: Collection[str]) -> Mapping[str, frozenset[Account]]:
+        """Return the accounts that each of these persons is: one query, and none where nobody is asked for."""
+        found: dict[str, set[Account]] = {principal: set() for principal in principals}
+        if found:
+            columns = (AccountRow.principal, AccountRow.platform, AccountRow.workspace, AccountRow.user)
+            theirs = select(*columns).where(AccountRow.principal.in_(found))
+            for principal, platform, workspace, user in (await session.execute(theirs)).all():
+                found[principal].add(Account(platform=platform, workspace=workspace, user=user))
+        return {principal: frozenset(accounts) for principal, accounts in found.items()}
 
     async def _account(self, session: AsyncSession, inbound: Inbound) -> AccountRow:
         row = await obtain(session, self._new_account(inbound.account, name=inbound.name))

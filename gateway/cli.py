@@ -17,6 +17,7 @@ from adapters.telegram.adapter import TelegramAdapter
 from adapters.terminal import ACCOUNT, TerminalAdapter
 from gateway import app, demo, doctor, home, log, setup, shell, standins
 from gateway.commands.table import MENU
+from gateway.core import open_core
 from gateway.errors import NothingToRun, StartRefused
 from gateway.llm.standin.server import ModelStandin
 from gateway.settings import Settings, load
@@ -105,7 +106,7 @@ async def _run(settings: Settings, adapters: dict[str, Adapter], *, bare: bool) 
         home.prepare(settings.home)
         if not settings.database_url or settings.database_url.startswith("sqlite"):
             stack.enter_context(home.only_gateway(settings.home))
-        core = await stack.enter_async_context(app.open_core(settings, adapters=adapters, bare=bare))
+        core = await stack.enter_async_context(open_core(settings, adapters=adapters, bare=bare))
         stop = _stop_on_signals()
 
         def say(line: str) -> None:
@@ -145,9 +146,7 @@ async def _chat(settings: Settings, *, bare: bool) -> None:
             model_url = await stack.enter_async_context(serving(ModelStandin(chunk_delay=_STANDIN_PACE).app))
             click.echo("No model is set, so the built-in stand-in answers: it follows rules and does not think.")
         click.echo("Talk to Reverie; /help lists what it understands, /quit or Ctrl-D leaves.")
-        core = await stack.enter_async_context(
-            app.open_core(settings, adapters=adapters, model_url=model_url, bare=bare)
-        )
+        core = await stack.enter_async_context(open_core(settings, adapters=adapters, model_url=model_url, bare=bare))
         stop = _stop_on_signals(terminal.finished)
         await app.assemble(core, adapters).run(stop, announce=lambda _: None)
 

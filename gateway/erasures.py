@@ -1,7 +1,7 @@
 """What was forgotten, and where memory is left aside: the tables that everything asks that rebuilds memory."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import compress
@@ -36,6 +36,8 @@ class _Said:
     inbox_id: int | None
     role: str
     text: str
+    waits: bool
+    """Whether it may still be extracted: its session is open, or something of that is due."""
 
 
 class Erasures:
@@ -79,7 +81,7 @@ class Erasures:
     async def messages_telling(
         self,
         scope: Scope,
-        tells: Callable[[str], bool],
+        what: Gone,
         known: Collection[int],
         *,
         by: Collection[str] | None = None,
@@ -88,22 +90,30 @@ class Erasures:
         """Return the messages stored `after` one of the turns in which something of it was said, by whomever.
 
         `known` are messages that are known to be of it. If `by` names accounts, then of the turns of others only what
-        the bot itself said of it.
+        the bot itself said of it. Of what may still be extracted a message is of it by one word that no fact has which
+        stays: what else was said in that message is lost with it, as what would be noted of it can't be told apart.
         """
-        telling: list[_Said] = []
+        telling, hinting = list[_Said](), list[_Said]()
         while said := await self._said(scope, after):
             after = said[-1].id
-            told = await to_thread.run_sync(list, map(tells, [each.text for each in said]))
+            told = await to_thread.run_sync(list, map(what.tells, [each.text for each in said]))
             telling += compress(said, told)
-        answers = {each.id for each in telling if each.role == "assistant"}
+            waiting = [each for each in said if each.waits]
+            hints = await to_thread.run_sync(list, map(what.hinted_in, [each.text for each in waiting]))
+            hinting += compress(waiting, hints)
+        answers = {each.id for each in (*telling, *hinting) if each.role == "assistant"}
         async with self._database.read() as session:
-            theirs = telling if by is None else await _said_by(session, telling, by)
+            theirs, hints_of_theirs = telling, hinting
+            if by is not None:
+                theirs, hints_of_theirs = [await _said_by(session, each, by) for each in (telling, hinting)]
             sure = [*(each.id for each in theirs), *known]
-            return frozenset(answers | await _turns_of(session, scope, sure))
+            alone = {each.id for each in hints_of_theirs}
+            return frozenset(answers | alone | await _turns_of(session, scope, sure))
 
     async def _said(self, scope: Scope, after: int) -> Sequence[_Said]:
+        waits = or_(~SessionRow.ended, SessionRow.id.in_(select(DueRow.session_id)))
         said = (
-            select(MessageRow.id, MessageRow.inbox_id, MessageRow.role, MessageRow.said)
+            select(MessageRow.id, MessageRow.inbox_id, MessageRow.role, MessageRow.said, waits.label("waits"))
             .join(SessionRow, SessionRow.id == MessageRow.session_id)
             .where(*of_scope(SessionRow, scope), MessageRow.principal == scope.principal)
             .where(MessageRow.said != "", MessageRow.id > after)
@@ -111,7 +121,7 @@ class Erasures:
         )
         async with self._database.read() as session:
             rows = (await session.execute(said.limit(AT_ONCE))).all()
-        return [_Said(id=row.id, inbox_id=row.inbox_id, role=row.role, text=row.said) for row in rows]
+        return [_Said(id=row.id, inbox_id=row.inbox_id, role=row.role, text=row.said, waits=row.waits) for row in rows]
 
     async def erase(
         self,

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from adapters.base import Address
 from gateway.db.addresses import moved, within
 from gateway.db.engine import Database
-from gateway.db.marks import in_line, mark_of
+from gateway.db.marks import clear_inbox, in_line, mark_of
 from gateway.db.models import DirectWriteRow, DueRow, IgnoredRow, MessageRow, SessionRow, ShownRow
 from gateway.db.redaction import blank
 from gateway.db.rows import some
@@ -215,6 +215,8 @@ class History(Transcripts):
         if row.ended and await mark_of(session, to.principal, to.project) != to.mark:
             lines = [replace(line, content=blank(), said="") for line in turned.lines]
             turned = replace(turned, lines=lines, recalled=(), rules=(), written=())
+            if turned.inbox_id is not None:
+                await clear_inbox(session, turned.inbox_id)
         rows = [
             MessageRow(
                 session_id=to.id,

@@ -30,6 +30,7 @@ from gateway.consumer import Consumer
 from gateway.db.addresses import moved, within
 from gateway.db.engine import Database
 from gateway.db.line import Line
+from gateway.db.marks import answers_cleared
 from gateway.db.models import OutboxRow
 from gateway.errors import ClaimLost
 from memory.ports import Clock
@@ -222,6 +223,8 @@ class Outbox:
 
     async def _change(self, row: OutboxRow, **values: object) -> None:
         async with self._database.write() as session:
+            if values["state"] in ("sent", "dead") and await answers_cleared(session, row.key):
+                values["part"] = {}  # something was forgotten while it was answered, which the answer may tell
             await self._line.change(session, row.id, row.claim, **values)
 
     def _row(self, post: Post, *, state: str, unsure: bool = False) -> OutboxRow:

@@ -1,12 +1,12 @@
 """Scopes: from a chat to whose memory it reaches. The only place where the isolation rule is decided."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
 from anyio import to_thread
 from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Account, Address
 from gateway.access import Access, is_shared, names_of
@@ -32,13 +32,17 @@ class Scopes:
 
     async def of(self, address: Address, principal: str) -> Scope:
         """Return what a turn of this principal in this chat may touch."""
-        scope = await self._of(address, principal, await self.chosen(principal))
-        return replace(scope, enabled=False) if await self.ignoring(address, principal) else scope
+        async with self._database.read() as session:
+            chosen = await chosen_of(session, principal)
+            ignored = await _ignored(session, address, principal)
+            accounts = await self._access.accounts_by(session, self._persons([(address, principal)]))
+        scope = await to_thread.run_sync(self._of, address, principal, chosen, accounts.get(principal, frozenset()))
+        return replace(scope, enabled=False) if ignored else scope
 
     async def ignoring(self, address: Address, principal: str) -> bool:
         """Return whether somebody has said there that memory is to be left aside."""
         async with self._database.read() as session:
-            return await session.get(IgnoredRow, (str(address), principal)) is not None
+            return await _ignored(session, address, principal)
 
     async def chosen(self, principal: str) -> Chosen | None:
         """Return which mode was chosen for a principal with `/mode`; None if nobody ever has."""
@@ -63,7 +67,8 @@ class Scopes:
                 if self._mode(here, principal, before) is not self._mode(here, principal, after):
                     await end(session, row)
 
-    async def _of(self, address: Address, principal: str, chosen: Chosen | None) -> Scope:
+    def _of(self, address: Address, principal: str, chosen: Chosen | None, accounts: frozenset[Account]) -> Scope:
+        """Return the scope of whoever these accounts are; blocking."""
         names = names_of(address, principal)
         bound, chat = self._settings.project_of(*names), self._settings.chat(*names)
         shared = is_shared(principal)
@@ -72,7 +77,7 @@ class Scopes:
         if bound is not None:
             name, found = bound
             project = ProjectRef(name=name, root=found.root, repo=found.repo or name)
-            member = shared or not (await self._access.accounts_of(principal)).isdisjoint(found.members)
+            member = shared or not accounts.isdisjoint(found.members)
         scope = self._homes.scope(
             principal=principal,
             project=project,
@@ -83,8 +88,15 @@ class Scopes:
         )
         scope = replace(scope, mode_since=chosen.since if chosen else None)
         home = self._homes.home(principal)
-        wishes = partial(self._preferences.opted_out, home=home, project_root=scope.project_root)
-        return scope.after(await to_thread.run_sync(wishes))
+        return scope.after(self._preferences.opted_out(home=home, project_root=scope.project_root))
+
+    def _persons(self, places: Iterable[tuple[Address, str]]) -> set[str]:
+        """Return those persons of whom it has to be known which accounts they are: they may belong to a project."""
+        return {
+            principal
+            for address, principal in places
+            if not is_shared(principal) and self._settings.project_of(*names_of(address, principal)) is not None
+        }
 
     def _mode(self, address: Address, principal: str, chosen: Chosen | None) -> Mode:
         set_here = self._settings.chat(*names_of(address, principal)).mode
@@ -109,12 +121,15 @@ class Scopes:
         return await self._scopes_of([latest for latest in await self._latest() if latest[0] == principal])
 
     async def _scopes_of(self, latest: Sequence[tuple[str, str, str]]) -> Sequence[Scope]:
+        places = [(Address.parse(conversation), principal) for principal, _, conversation in latest]
         async with self._database.read() as session:
             modes = await all_chosen(session)
-        scopes = [
-            await self._of(Address.parse(conversation), principal, modes.get(principal))
-            for principal, _, conversation in latest
-        ]
+            accounts = await self._access.accounts_by(session, self._persons(places))
+
+        def made() -> list[Scope]:
+            return [self._of(at, who, modes.get(who), accounts.get(who, frozenset())) for at, who in places]
+
+        scopes = await to_thread.run_sync(made)
         return list({(scope.principal, scope.project): scope for scope in scopes}.values())
 
     async def left(self) -> Sequence[Scope]:
@@ -146,3 +161,7 @@ class Scopes:
             mode=self._settings.memory.memory_mode,
             timezone=self._settings.timezone,
         )
+
+
+async def _ignored(session: AsyncSession, address: Address, principal: str) -> bool:
+    return await session.get(IgnoredRow, (str(address), principal)) is not None

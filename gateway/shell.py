@@ -11,9 +11,10 @@ from typing import TypeVar
 import click
 
 from adapters.base import Account, Address
-from gateway import app, log
+from gateway import log
 from gateway.commands.dream import described, spent, undone
 from gateway.commands.jobs import PER_JOB, PER_PAGE, outcomes, told, would
+from gateway.core import Core, open_core, utc_now
 from gateway.errors import StartRefused
 from gateway.scopes import Scopes
 from gateway.settings import load
@@ -37,14 +38,14 @@ _THINKING = ("dream", "distil")  # the jobs that ask the model
 
 
 @asynccontextmanager
-async def _core() -> AsyncIterator[app.Core]:
+async def _core() -> AsyncIterator[Core]:
     settings = load()
     log.configure(level="WARNING", json=settings.log_json)
-    async with app.open_core(settings, adapters={}) as core:
+    async with open_core(settings, adapters={}) as core:
         yield core
 
 
-def _with_core(work: Callable[[app.Core], Awaitable[Result]]) -> Result:
+def _with_core(work: Callable[[Core], Awaitable[Result]]) -> Result:
     async def go() -> Result:
         async with _core() as core:
             return await work(core)
@@ -118,7 +119,7 @@ def memory() -> None:
 def memory_list(*, principal: str | None, project: str, as_json: bool) -> None:
     """List principals, or the notes of one."""
 
-    async def work(core: app.Core) -> list[dict[str, str]]:
+    async def work(core: Core) -> list[dict[str, str]]:
         if principal is None:
             return [
                 {
@@ -143,7 +144,7 @@ def memory_list(*, principal: str | None, project: str, as_json: bool) -> None:
 def memory_show(*, note: str, principal: str, project: str) -> None:
     """Print one note."""
 
-    async def work(core: app.Core) -> str:
+    async def work(core: Core) -> str:
         scope = await _scope(core.scopes, principal, project)
         found = await look_up(scope, core.scanner, note)
         if len(found) > 1:
@@ -166,7 +167,7 @@ def memory_show(*, note: str, principal: str, project: str) -> None:
 def memory_search(*, query: str, principal: str, project: str, as_json: bool) -> None:
     """Find notes by the words in them, best first."""
 
-    async def work(core: app.Core) -> list[dict[str, str]]:
+    async def work(core: Core) -> list[dict[str, str]]:
         scope = await _scope(core.scopes, principal, project)
         headers = await core.scanner.scan(scope)
         found = await Ranking().best(scope, headers, query, 20)
@@ -195,7 +196,7 @@ def jobs() -> None:
 def jobs_list(*, name: str | None, page: int, as_json: bool) -> None:
     """List the jobs, or one, with the last run of each scope: those that failed first. Needs no running gateway."""
 
-    async def work(core: app.Core) -> Sequence[JobStatus]:
+    async def work(core: Core) -> Sequence[JobStatus]:
         board = core.night.board
         if name is None:
             return await board.overview(limit=PER_PAGE if as_json else PER_JOB)
@@ -208,7 +209,7 @@ def jobs_list(*, name: str | None, page: int, as_json: bool) -> None:
         _print([row for status in statuses for row in _rows(status)], as_json=True)
         return
     for status in statuses:
-        click.echo(told(status, now=app.utc_now(), timezone=timezone))
+        click.echo(told(status, now=utc_now(), timezone=timezone))
 
 
 def _rows(status: JobStatus) -> list[dict[str, str]]:
@@ -265,7 +266,7 @@ def _of_a_scope(command: Callable[..., None]) -> Callable[..., None]:
 def dream_status(*, principal: str, project: str) -> None:
     """Say when it was last done, what the next one waits for, and how far the one is that runs."""
 
-    async def work(core: app.Core) -> str:
+    async def work(core: Core) -> str:
         scope, night = await _scope(core.scopes, principal, project), core.night
         tokens = spent(await night.budget.tonight(), night.budget.per_night)
         return f"{described(scope, await night.dreams.dream.standing(scope))}\n{tokens}"
@@ -286,7 +287,7 @@ def dream_run(context: click.Context, *, principal: str, project: str) -> None:
 def dream_stop(*, principal: str, project: str) -> None:
     """End the dream that runs, in whichever process; the notes are then as they were."""
 
-    async def work(core: app.Core) -> bool:
+    async def work(core: Core) -> bool:
         return await core.night.dreams.dream.stop(await _scope(core.scopes, principal, project))
 
     click.echo("The dream is being ended." if _with_core(work) else "No dream runs there now.")
@@ -297,7 +298,7 @@ def dream_stop(*, principal: str, project: str) -> None:
 def dream_undo(*, principal: str, project: str) -> None:
     """Take back what the last dream changed."""
 
-    async def work(core: app.Core) -> str:
+    async def work(core: Core) -> str:
         scope = await _scope(core.scopes, principal, project)
         return undone(scope, await core.night.undo(scope))
 
@@ -309,7 +310,7 @@ def dream_undo(*, principal: str, project: str) -> None:
 def dream_diff(*, principal: str, project: str) -> None:
     """Print what the last dream changed, as a patch."""
 
-    async def work(core: app.Core) -> str:
+    async def work(core: Core) -> str:
         return await core.night.undo.diff(await _scope(core.scopes, principal, project))
 
     click.echo(_with_core(work), nl=False)

@@ -96,8 +96,8 @@ def cleared(
 ) -> str:
     """Return the body without the blocks whose text `drop` says yes to, and without what else `betrays` says yes to.
 
-    Facts that stay do so to the letter, but for what is aside in them, comments and titles of links. None is joined
-    to another one by what goes between them.
+    Facts that stay do so to the letter, with a quote, code or a table that is part of them, but for comments and titles
+    of links. None is joined to another one by what goes between them.
     """
     left: list[tuple[int, Line]] = []
     headless = False
@@ -139,8 +139,10 @@ def _kept(block: Block, betrays: Callable[[str], bool]) -> Sequence[Line]:
         return comments.EMPTY if _telling(piece.split("\n"), betrays) else piece
 
     lines = [line.rewritten(seen=titled, comment=comment) for line in block.lines]
+    if block.aside:
+        return lines
     if block.text:
-        return [*lines[: block.aside], *_aside_without(lines[block.aside :], betrays)]
+        return _aside_without(lines, betrays)
     emptied = not lines[0].seen.strip() and lines[0].raw != block.lines[0].raw
     return [] if emptied or betrays(lines[0].seen) else lines
 

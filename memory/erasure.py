@@ -5,7 +5,7 @@ The host records what was forgotten and ends the sessions that know of it; see `
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,12 +16,13 @@ from anyio import to_thread
 from memory import dailylog
 from memory import snapshot as snapshots
 from memory.disk import walk
-from memory.errors import Conflict, WriteRefused
-from memory.facts import facts_of
+from memory.errors import Conflict, PathRefused, WriteRefused
+from memory.facts import facts_of, is_index
 from memory.gone import Gone
 from memory.index import INDEX
 from memory.notes import Note, NoteMissing, Notes
-from memory.paths import TEAM, make_private
+from memory.older import older_or_same
+from memory.paths import TEAM, make_private, writable_path
 from memory.places import fixed, start_of
 from memory.ports import Leases
 from memory.redaction import index_without, neutral, redacted, title_of
@@ -54,6 +55,51 @@ async def erase_everywhere(
             await erase(place, part, here, messages=messages, notes=notes, leases=leases)
 
 
+async def hindrance(found: Mapping[str, Scope], what: Gone, held: Sequence[str], notes: Notes) -> str:
+    """Return what stands in the way of `erase_everywhere`, as a clause with its cure; "" if nothing does."""
+    for start, place in found.items():
+        here = [note.removeprefix(start) for note in held if start_of(note, found) == start]
+        if start and not here:
+            continue
+        indexes = await to_thread.run_sync(_indexes, place)
+        for name in dict.fromkeys([*here, *indexes]):
+            try:
+                present = await notes.read(place, place.memory_dir / name)
+                left = partial(_keeps, place, what, start, name, present.text, is_held=name in here)
+                if (keeps := await to_thread.run_sync(left)) is not None:
+                    await to_thread.run_sync(partial(_refuse_fixed, place, name, keeps=keeps))
+            except NoteMissing:
+                continue
+            except PathRefused as error:
+                return f"`{start}{name}`: {error}; mend, rename or delete that file by hand"
+            except WriteRefused as error:
+                return f"`{start}{name}`: {error}"
+    return ""
+
+
+def _keeps(scope: Scope, what: Gone, start: str, name: str, text: str, *, is_held: bool) -> bool | None:
+    """Return whether a note or index that is to change keeps something; None if it is not to change. Blocks."""
+    if not is_held:
+        return True if _index_left(scope, what, name, text, {}) != text else None
+    return is_index(name) or bool(_left_of(f"{start}{name}", text, what)[0])
+
+
+def _refuse_fixed(scope: Scope, name: str, *, keeps: bool) -> None:
+    """Refuse a file that can't be written, or, if something of it `keeps` its place, not without loss."""
+    path = writable_path(scope, str(scope.memory_dir / name))
+    _refuse_read_only(path)
+    if not path.parent.stat().st_mode & stat.S_IWUSR or not os.access(path.parent, os.W_OK | os.X_OK):
+        raise WriteRefused("its folder is read-only; make that writable")
+    try:
+        path.read_bytes().decode(errors="strict" if keeps else "replace")
+    except UnicodeDecodeError:
+        raise WriteRefused(
+            "the file is not UTF-8 text; save it as UTF-8, or have the whole note forgotten by its name"
+        ) from None
+    except OSError as error:
+        raise WriteRefused(f"the file can't be read ({error.strerror}); make it readable") from error
+
+
 async def erase(
     scope: Scope, what: Gone, held: Sequence[str], *, messages: frozenset[int], notes: Notes, leases: Leases
 ) -> None:
@@ -67,7 +113,11 @@ async def erase(
     async with leases.hold(f"memory:{scope.memory_dir}", seconds=30.0, wait=30.0):
         tells = what.same if scope.shared else what.tells  # one person's words may hold another's
         await to_thread.run_sync(partial(dailylog.scrub, scope, messages=messages, same=what.same, tells=tells))
-    gone_or_moved = {note: left for note in held if (left := await _erase_from(scope, note, what, notes)) != note}
+    gone_or_moved = {
+        note: left
+        for note in held
+        if not is_index(note) and (left := await _erase_from(scope, note, what, notes)) != note
+    }
     await _clear_indexes(scope, what, gone_or_moved, notes)
     async with leases.hold(f"memory:{scope.memory_dir}", seconds=30.0, wait=30.0):
         remove = partial(_remove_empty_folders, scope.memory_dir, gone_or_moved, keep=scope.team_dir)
@@ -102,7 +152,7 @@ async def _erase_from(scope: Scope, note: str, what: Gone, notes: Notes) -> str 
 def _refuse_read_only(path: Path) -> None:
     with suppress(FileNotFoundError):
         if not path.lstat().st_mode & stat.S_IWUSR:
-            raise WriteRefused("the file is read-only: it is kept as it is")
+            raise WriteRefused("the file is read-only; make it writable, or delete it by hand")
 
 
 def _left_of(note: str, text: str, what: Gone) -> tuple[str, str]:
@@ -136,11 +186,20 @@ async def _clear_indexes(scope: Scope, what: Gone, now: Mapping[str, str | None]
             present = await notes.read(scope, scope.memory_dir / index)
         except NoteMissing:
             continue
-        text = index_without(
-            present.text, what.betrays, names=lambda name: now.get(name, name), folder=index.removesuffix(INDEX)
-        )
+        text = await to_thread.run_sync(_index_left, scope, what, index, present.text, now)
         if text != present.text:
             await notes.write(scope, scope.memory_dir / index, text, expected=present.hash)
+
+
+def _index_left(scope: Scope, what: Gone, index: str, text: str, now: Mapping[str, str | None]) -> str:
+    """Return what is left of an index. In a shared one another person's fact may have the same words, and stays."""
+    return index_without(
+        text,
+        what.betrays,
+        names=lambda name: now.get(name, name),
+        folder=index.removesuffix(INDEX),
+        drop=what.same if scope.shared else what.betrays,
+    )
 
 
 def _indexes(scope: Scope) -> list[str]:
@@ -164,22 +223,21 @@ def _remove_empty_folders(folder: Path, left: Iterable[str], *, keep: Path | Non
 
 def scrub_snapshots(scope: Scope, what: Gone, held: Collection[str] = ()) -> None:
     """Take it out of all that dreams have kept to compare and to undo; blocking. `held` are notes that hold it now."""
-    home = snapshots.kept_beside(scope)
+    home, drops = snapshots.kept_beside(scope), older_or_same(what)
     for state in home.glob("*/*") if home.is_dir() else ():
         with suppress(FileNotFoundError):  # a dream that ends may be throwing its snapshot away
-            _scrub_state(state, what, held)
+            _scrub_state(scope, state, what, held, drops)
 
 
-def _scrub_state(state: Path, what: Gone, held: Collection[str]) -> None:
+def _scrub_state(scope: Scope, state: Path, what: Gone, held: Collection[str], drops: Callable[[str], bool]) -> None:
     """Scrub one state, indexes last: they lose the lines of notes of which nothing was left."""
     now: dict[str, str | None] = dict.fromkeys(what.notes)
     for path in sorted(state.rglob("*.md"), key=lambda path: (path.name == INDEX, path)):
         name, text = path.relative_to(state).as_posix(), path.read_bytes().decode()
         if path.name == INDEX:
-            folder = name.removesuffix(INDEX)
-            left = index_without(text, what.betrays, names=lambda note: now.get(note, note), folder=folder)
+            left = _index_left(scope, what, name, text, now)
         else:
-            left = "" if name in what.notes else _left_in_snapshot(name, text, what)
+            left = _left_in_snapshot(name, text, what, drops)
             now[name] = _name_in_snapshot(state, name, left, what) if name in held or left != text else name
             now[name] = now[name] if left or not text.strip() else None
         new = now.get(name, name)
@@ -197,10 +255,12 @@ def _put(path: Path, text: str, *, mtime_ns: int) -> None:
     os.utime(path, ns=(mtime_ns, mtime_ns))  # an undo gives the file in memory this time
 
 
-def _left_in_snapshot(name: str, text: str, what: Gone) -> str:
+def _left_in_snapshot(name: str, text: str, what: Gone, drops: Callable[[str], bool]) -> str:
+    if name in what.notes and all(map(drops, facts_of(text))):
+        return ""
     title = title_of(next(neutral(name, what.betrays)))
     is_log = name.startswith(f"{LOGS}/")
-    return redacted(text, what.tells, what.tells if is_log else what.betrays, title=title)
+    return redacted(text, drops, what.tells if is_log else what.betrays, title=title)
 
 
 def _name_in_snapshot(state: Path, name: str, left: str, what: Gone) -> str:

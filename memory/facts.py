@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import regex
 
 from memory.blocks import blocks, cleared, texts
+from memory.index import INDEX, without_pointers
 from memory.metadata import head_of, parse
 
 # Scripts that are written without blanks count by the character, the others by the word.
@@ -26,11 +27,25 @@ def _facts_in(body: str) -> list[str]:
     return [fact for fact in texts(body) if _says(fact)]
 
 
-def facts_of(text: str) -> list[str]:
-    """Return a note's facts; of one that has none its description."""
-    metadata, body = parse(text)
-    about = str(metadata.get("description") or "")
-    return _facts_in(body) or ([about] if about else [])
+def facts_of(text: str, name: str = "") -> list[str]:
+    """Return what a file says as facts: those of its body, or else its description.
+
+    Of an index, which is known by its `name`, they are all that stands between its pointer lines.
+    """
+    if is_index(name):
+        return [fact for lines in without_pointers(text) for fact in _facts_in(lines)]
+    return facts(text) or described(text)
+
+
+def described(text: str) -> list[str]:
+    """Return the description in a note's header, if there is one: it is a fact where the note has no other."""
+    about = str(parse(text)[0].get("description") or "")
+    return [about] if about else []
+
+
+def is_index(name: str) -> bool:
+    """Return whether a file of this name is an index."""
+    return name.rpartition("/")[2] == INDEX
 
 
 def plainly(text: str) -> dict[str, str]:

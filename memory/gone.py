@@ -1,12 +1,13 @@
 """What is to be forgotten, and which texts tell it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import regex
 
-from memory.facts import facts, facts_of, plainly
+from memory.facts import facts, facts_of, is_index, plainly
+from memory.own_words import OwnWords
 from memory.provenance import fact_hash, normal
 from memory.rank import FUNCTION_WORDS
 from memory.redaction import title_of
@@ -18,10 +19,12 @@ FOUND = 5
 
 _ENOUGH = 0.5  # the share of the words looked for that a fact must have, of those that any note has
 _TELLING = 3  # letters; shorter words are mostly grammar
-_GRAMMAR = stems(
+_EMPTY = (
     f"{FUNCTION_WORDS} after before being day days done down each fact facts got into may memory much must new note "
     "notes off old one only other over own said say says since still such two under until used user uses very way while"
 )
+_NOTHING = frozenset(_EMPTY.split())
+_GRAMMAR = stems(_EMPTY)
 """Words that tell nothing, even where one fact alone has them."""
 _HUMP = regex.compile(r"(?<=[\p{Ll}\p{N}])(?=\p{Lu})")
 
@@ -48,7 +51,7 @@ class Gone:
     corpus: tuple[str, ...]
     """All facts of the memory: what is said in many of them tells little of one."""
     staying: tuple[str, ...] | None = None
-    """What the facts that stay say plainly, quotes, code and day logs aside; if it is not given, all that do."""
+    """What the facts that stay say plainly, without quotes, code, indexes and day logs; if not given, all that do."""
 
     @cached_property
     def hashes(self) -> frozenset[str]:
@@ -74,6 +77,11 @@ class Gone:
         own = self._said.difference(*self._staying)
         return frozenset(stem for stem in own if len(stem) >= _TELLING or not stem.isascii())
 
+    @cached_property
+    def _whole_words(self) -> OwnWords:
+        stay = (fact for fact in self.corpus if not self.same(fact)) if self.staying is None else self.staying
+        return OwnWords(map(unstamped, self.texts), staying=stay, grammar=_NOTHING)
+
     def same(self, fact: str) -> bool:
         """Return whether this is one of the facts."""
         return fact_hash(fact) in self.hashes
@@ -88,7 +96,7 @@ class Gone:
         What it shares with them may as well be of a fact that stays, if that has all these words.
         """
         forms = dict.fromkeys((text, _HUMP.sub(" ", text)))
-        return any(map(self._betrays, forms))
+        return self._whole_words.in_text(text) or any(map(self._betrays, forms))
 
     def _betrays(self, text: str) -> bool:
         words = stems(text)
@@ -106,21 +114,41 @@ class Gone:
         """Return whether a line of a text tells one of the facts."""
         return any(self.tells(line) for line in text.splitlines() if line.strip())
 
+    def hinted_in(self, text: str) -> bool:
+        """Return whether a line of a text betrays one of the facts."""
+        return any(self.betrays(line) for line in text.splitlines() if line.strip())
+
 
 def whole(note: str, text: str) -> Item:
     """Return a note as an item, as it stands now."""
-    found = facts_of(text)
+    found = facts_of(text, note)
     return Item(note=note, text=next(iter(found), ""), facts=tuple(map(fact_hash, found)))
 
 
 def find(files: Mapping[str, str], words: str) -> list[Item]:
-    """Return what fits the words best, at most `FOUND`; a note of which all facts fit is named as a whole."""
-    split = {note: facts_of(text) for note, text in files.items()}
+    """Return what fits the words best, at most `FOUND`; a note of which all facts fit is named as a whole.
+
+    The title of a note helps a fact that has one of the words itself. Where there is none, the whole note is named.
+    """
+    words = " ".join(word for word in words.split() if word.lower() not in _NOTHING) or words
+    split = {note: facts_of(text, note) for note, text in files.items()}
     wording = Wording(fact for found in split.values() for fact in found)
+    found = _fitting(files, split, lambda fact, note: _share(wording, words, fact, note))
+    return found or _fitting(files, split, lambda _, note: wording.share(words, title_of(note)))
+
+
+def _share(wording: Wording, words: str, fact: str, note: str) -> float:
+    own = wording.share_of_known(words, fact)
+    return wording.share_of_known(words, f"{fact} {title_of(note)}") if own else 0.0
+
+
+def _fitting(
+    files: Mapping[str, str], split: Mapping[str, Sequence[str]], share: Callable[[str, str], float]
+) -> list[Item]:
     scored: dict[str, tuple[float, Item]] = {}
     for note, found in split.items():
-        scores = [wording.share_of_known(words, f"{fact} {title_of(note)}") for fact in found]
-        if found and len(found) > 1 and min(scores) >= _ENOUGH and not note.startswith(f"{LOGS}/"):
+        scores = [share(fact, note) for fact in found]
+        if len(found) > 1 and min(scores) >= _ENOUGH and not note.startswith(f"{LOGS}/") and not is_index(note):
             scored.setdefault(note, (max(scores), whole(note, files[note])))
             continue
         for fact, score in zip(found, scores, strict=True):
@@ -133,14 +161,15 @@ def find(files: Mapping[str, str], words: str) -> list[Item]:
 
 def gone(files: Mapping[str, str], items: Iterable[Item]) -> Gone:
     """Return what these items are in the present notes; what is not there any more is left out."""
-    split = {note: facts_of(text) for note, text in files.items()}
+    split = {note: facts_of(text, note) for note, text in files.items()}
     items = tuple(items)
     hashes = {item.hash for item in items if item.hash}.union(*(item.facts for item in items))
-    named = {item.note for item in items if not item.hash and item.note in split}
+    named = {item.note for item in items if not item.hash and item.note in split and not is_index(item.note)}
     notes = frozenset(note for note in named if hashes.issuperset(map(fact_hash, split[note])))
     everything = tuple(fact for found in split.values() for fact in found)
     texts = [fact for fact in everything if fact_hash(fact) in hashes]
-    spoken = (_plainly(text) for note, text in files.items() if not note.startswith(f"{LOGS}/"))
+    notes_alone = (each for each in files if not each.startswith(f"{LOGS}/") and not is_index(each))
+    spoken = (_plainly(files[note]) for note in notes_alone)
     stay = (plain for each in spoken for fact, plain in each.items() if plain and fact_hash(fact) not in hashes)
     return Gone(notes=notes, texts=tuple(dict.fromkeys(texts)), corpus=everything, staying=tuple(stay))
 
@@ -150,6 +179,6 @@ def _plainly(text: str) -> Mapping[str, str]:
 
 
 def holding(files: Mapping[str, str], what: Gone) -> list[str]:
-    """Return the names of the notes that will lose something; day logs are not named."""
+    """Return the names of the notes and indexes that will lose a fact; day logs are not named."""
     notes = (note for note in files if not note.startswith(f"{LOGS}/"))
-    return [note for note in notes if note in what.notes or any(map(what.same, facts_of(files[note])))]
+    return [note for note in notes if note in what.notes or any(map(what.same, facts_of(files[note], note)))]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection
+from itertools import groupby
 from urllib.parse import unquote
 
 INDEX = "MEMORY.md"
@@ -76,6 +77,12 @@ def aimed_at(line: str, file: str) -> str:
 def without(index_text: str, drop: Callable[[str, str], bool]) -> str:
     """Return the index without the pointer lines that `drop(line, target)` says yes to."""
     return rewritten(index_text, lambda line, target: None if target and drop(line, target) else line)
+
+
+def without_pointers(index_text: str) -> list[str]:
+    """Return the runs of lines between the pointer lines."""
+    runs = groupby(index_text.split("\n"), key=lambda line: bool(_target(line.rstrip("\r"))))
+    return ["\n".join(lines) for pointing, lines in runs if not pointing]
 
 
 def with_pointer(index_text: str, line: str, file: str) -> str:

@@ -166,7 +166,7 @@ class Notes:
         if real.name == INDEX:
             raise WriteRefused("the index itself is never deleted: edit its lines instead")
         async with self._held(scope) as fence:
-            present = await self._present(real, scope)
+            present = await self._at(real, scope, errors="replace")  # what is no text can at least be deleted
             if present is not None and expected is not None:
                 _compare(present, expected)
             if present is not None:
@@ -255,13 +255,16 @@ class Notes:
         return real
 
     async def _present(self, real: Path, scope: Scope) -> Note | None:
+        return await self._at(real, scope, errors="strict")
+
+    async def _at(self, real: Path, scope: Scope, *, errors: str) -> Note | None:
         stored = await anyio.to_thread.run_sync(self._load, real, _write_root(scope, real))
         if stored is None:
             return None
         if stored.read_only:  # replacing a file asks for no right on it, so that this is for us to respect
             raise WriteRefused("the file is read-only: it is kept as it is")
         try:
-            return self._note(real, stored.data.decode("utf-8-sig"), stored.mtime_ns)
+            return self._note(real, stored.data.decode("utf-8-sig", errors), stored.mtime_ns)
         except UnicodeDecodeError:
             raise WriteRefused("the present file is not UTF-8 text: writing would destroy what it holds") from None
 

@@ -189,13 +189,19 @@ def contained(path: str, *, base: Path, roots: Sequence[Path]) -> Path:
 
 
 def readable_path(scope: Scope, path: str) -> Path:
-    """Return the real place of a path that the scope may read, relative to A; raises `PathRefused`."""
-    return _without_team(scope, contained(path, base=scope.memory_dir, roots=scope.readable))
+    """Return the real place of a path that the scope may read, relative to A; raises `PathRefused`.
+
+    Of A that is notes and folders: what is no note is in no list of notes, and could not be forgotten.
+    """
+    real = _of_memory(scope, contained(path, base=scope.memory_dir, roots=scope.readable))
+    if real.is_relative_to(scope.memory_dir) and real.suffix != ".md" and real.is_file():
+        raise PathRefused("this file is no note: in memory only files whose names end in .md can be read")
+    return real
 
 
 def writable_path(scope: Scope, path: str) -> Path:
     """Return the real place of a path that the scope may write, relative to A; raises `PathRefused`."""
-    return _without_team(scope, contained(path, base=scope.memory_dir, roots=scope.writable))
+    return _of_memory(scope, contained(path, base=scope.memory_dir, roots=scope.writable))
 
 
 def in_team(scope: Scope, path: Path) -> bool:
@@ -203,8 +209,11 @@ def in_team(scope: Scope, path: Path) -> bool:
     return scope.team_dir is not None and path.is_relative_to(scope.team_dir)
 
 
-def _without_team(scope: Scope, real: Path) -> Path:
-    """Hide what a former membership left under A until sync has removed it."""
+def _of_memory(scope: Scope, real: Path) -> Path:
+    """Hide what a former membership left under A until sync has removed it, and what has a dot in front of its name."""
+    inside = real.relative_to(scope.memory_dir).parts if real.is_relative_to(scope.memory_dir) else ()
+    if any(part.startswith(".") for part in inside):
+        raise PathRefused("no name in memory begins with a dot: such a note would be in no list, nor be forgotten")
     if scope.team_dir is None and real.is_relative_to(scope.memory_dir / TEAM):
         raise PathRefused("this chat has no team memory: nothing under team/ can be used here")
     return real

@@ -9,9 +9,10 @@ from pathlib import Path
 from memory import snapshot as snapshots
 from memory.agent_memory import AGENT_MEMORY, AGENT_MEMORY_LOCAL, agent_scope
 from memory.agents import Agent, AgentMemory
+from memory.disk import walk
 from memory.errors import MemoryFault
-from memory.index import INDEX
-from memory.paths import folder_name
+from memory.facts import is_index
+from memory.paths import TEAM, folder_name
 from memory.prompt import read_text
 from memory.scan import NoteHeader
 from memory.scope import Mode, Scope
@@ -20,11 +21,32 @@ _FILE_BYTES = 1024 * 1024
 
 
 def read_files(scope: Scope, headers: Iterable[NoteHeader]) -> dict[str, str]:
-    """Return the texts of notes and day logs by name, without the indexes; blocking. `headers` name those of T."""
+    """Return the texts of notes, indexes and day logs by name; blocking. `headers` name the notes of T.
+
+    Of a file that is no text it is what can be read of it, so that it is known where something stands.
+    """
     saved = snapshots.read_all(scope).items()
-    own = {path.relative_to(scope.memory_dir).as_posix(): each.text for path, each in saved if path.name != INDEX}
-    team = [header for header in headers if header.team and scope.team_dir is not None]
-    return own | {header.name: read_text(scope.memory_dir, header.path, limit=_FILE_BYTES) for header in team}
+    own = {path.relative_to(scope.memory_dir).as_posix(): each.text for path, each in saved}
+    team = {header.name for header in headers if header.team and scope.team_dir is not None}
+    others = {name for name in _names(scope) if name not in own and (is_index(name) or not in_folder(name, TEAM))}
+    return own | {
+        name: read_text(scope.memory_dir, scope.memory_dir / name, limit=_FILE_BYTES) for name in sorted(team | others)
+    }
+
+
+def in_folder(name: str, folder: str) -> bool:
+    """Return whether a note of this name lies in this folder, directly or deeper."""
+    return name.startswith(f"{folder}/")
+
+
+def _names(scope: Scope) -> Iterator[str]:
+    def entered(folder: str) -> bool:
+        hidden = folder.rpartition("/")[2].startswith(".")
+        return not hidden and (folder != TEAM or scope.team_dir is not None)
+
+    for _, folder, entry in walk(scope.memory_dir, enter=entered):
+        if not entry.name.startswith("."):
+            yield folder + entry.name
 
 
 def places(scope: Scope, home: Path) -> dict[str, Scope]:

@@ -20,7 +20,7 @@ from anyio import to_thread
 
 from memory import snapshot as snapshots
 from memory.errors import WriteRefused
-from memory.facts import facts
+from memory.facts import described, facts, facts_of, is_index
 from memory.index import INDEX
 from memory.paths import TEAM
 from memory.scan import LOGS
@@ -36,7 +36,9 @@ One word in three is chance, two in five are not. Low, as notes are in other wor
 """
 
 _MOST = 0.5
-_SAID = regex.compile(r" \((?:([^()\d,]{1,60}), )?(\d{4}-\d{2}-\d{2})\)[.。]?\Z")  # as the prompt asks for
+_SAID = regex.compile(  # as the prompt asks for; a name may hold brackets
+    r" \((?:((?:(?!\d{4}-\d{2}-\d{2})[^()]|\([^()]*\)){1,160}), )?(\d{4}-\d{2}-\d{2})\)[.。]?\Z"
+)
 _TRAILING = ".。!！,;:… "
 
 
@@ -210,9 +212,8 @@ Erased = Callable[[], Awaitable[bool]]
 class Witness:
     """Sees each change that a run makes to notes; see `memory.notes.Watch`.
 
-    `added` and `gone` hold what is new and what went, in sum over the run. The index, which only points to facts, is
-    passed over. With `erased` no new fact passes once something was forgotten: the run may have read it before, and
-    word it anew.
+    `added` and `gone` hold what is new and what went, in sum over the run. With `erased` no new line passes once
+    something was forgotten, be it a pointer or part of a header: the run may have read it before, and word it anew.
     """
 
     def __init__(self, erased: Erased | None = None) -> None:
@@ -232,11 +233,11 @@ class Witness:
 
     async def __call__(self, scope: Scope, path: Path, *, before: str, after: str) -> None:
         """Take note of a change that is about to be made."""
-        if path.name == INDEX or not path.is_relative_to(scope.memory_dir):
+        if self._erased is not None and _adds(before, after) and await self._erased():
+            raise WriteRefused("something was forgotten meanwhile, and this may tell it: nothing new is noted any more")
+        if not path.is_relative_to(scope.memory_dir):
             return
-        note = path.relative_to(scope.memory_dir).as_posix()
-        old, new = ([Placed(note=note, fact=fact) for fact in facts(text)] for text in (before, after))
-        came, went = _more(new, old), _more(old, new)
+        came, went = came_and_went(path.relative_to(scope.memory_dir).as_posix(), before, after)
         await self._check(scope, came, went)
         for moved, into, out_of in ((came, self._added, self._gone), (went, self._gone, self._added)):
             for placed in moved:
@@ -245,8 +246,6 @@ class Witness:
 
     async def _check(self, scope: Scope, came: Sequence[Placed], went: Sequence[Placed]) -> None:
         """Refuse what must not be written with `WriteRefused`."""
-        if came and self._erased is not None and await self._erased():
-            raise WriteRefused("something was forgotten meanwhile, and this may tell it: nothing new is noted any more")
 
 
 class ExtractionWitness(Witness):
@@ -261,7 +260,6 @@ class ExtractionWitness(Witness):
         self._shown = frozenset[str]().union(*map(_forms, shown))
 
     async def _check(self, scope: Scope, came: Sequence[Placed], went: Sequence[Placed]) -> None:
-        await super()._check(scope, came, went)
         moved = {placed.hash for placed in (*went, *self.gone)}
         fresh = [placed for placed in came if placed.hash not in moved]
         if not fresh:
@@ -295,11 +293,36 @@ def _noted(scope: Scope, missing: set[str]) -> str | None:
         text = unicodedata.normalize("NFC", saved.text).lower()
         if path.name == INDEX or snapshots.is_log(scope, path) or not any(word in text for word in longest):
             continue  # most notes share no word with it, and taking one apart is dear
-        held = missing.intersection(set[str]().union(*map(_forms, facts(saved.text))))
+        held = missing.intersection(set[str]().union(*map(_forms, facts_of(saved.text))))
         if held:
             first = first or path.relative_to(scope.memory_dir).as_posix()
             missing = missing - held
     return None if missing else first
+
+
+def came_and_went(note: str, before: str, after: str) -> tuple[list[Placed], list[Placed]]:
+    """Return the facts that a change puts into a file and those that it takes out.
+
+    A description is a fact where a note has no other one. It neither comes nor goes where it only stays in the header.
+    """
+    old, new = facts_of(before, note), facts_of(after, note)
+    was = [*old, *described(before)] if _is_description(after, note) else old
+    left = [*new, *described(after)] if _is_description(before, note) else new
+    return _more(_placed(note, new), _placed(note, was)), _more(_placed(note, old), _placed(note, left))
+
+
+def _placed(note: str, found: Iterable[str]) -> list[Placed]:
+    return [Placed(note=note, fact=fact) for fact in found]
+
+
+def _is_description(text: str, note: str) -> bool:
+    return not is_index(note) and not facts(text)
+
+
+def _adds(before: str, after: str) -> bool:
+    """Return whether a change puts a line anywhere that the file did not have, or as often as it has now."""
+    there, now = (Counter(line for each in text.splitlines() if (line := each.strip())) for text in (before, after))
+    return bool(now - there)
 
 
 def _more(these: Sequence[Placed], than: Sequence[Placed]) -> list[Placed]:

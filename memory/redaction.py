@@ -72,9 +72,17 @@ def neutral(note: str, betrays: Betrays) -> Iterator[str]:
         yield "/".join((*fixed, *clean[: len(free) - 1], name))
 
 
-def index_without(text: str, betrays: Betrays, *, names: Callable[[str], str | None], folder: str = "") -> str:
+def index_without(
+    text: str,
+    betrays: Betrays,
+    *,
+    names: Callable[[str], str | None],
+    folder: str = "",
+    drop: Betrays | None = None,
+) -> str:
     """Return an index without what betrays; a pointer line that does so keeps only its target.
 
+    With `drop`, which is asked of the facts that stand between the pointers, those that stay do so whole.
     `names` gives a note's name from now on, None for one that is gone and loses its line. `folder` is where the index
     is, "" or ending in `/`. All names are relative to the memory directory.
     """
@@ -90,9 +98,14 @@ def index_without(text: str, betrays: Betrays, *, names: Callable[[str], str | N
             line = aimed_at(line, target)
         return pointer(title_of(target), target, "") if betrays(around(line)) else line
 
-    runs = groupby(rewritten(text, change).split("\n"), key=lambda line: bool(line.strip()) and not pointers(line))
-    kept = ([*lines] if not plain else without_telling([*lines], betrays) for plain, lines in runs)
-    return "\n".join(chain.from_iterable(kept))
+    left = rewritten(text, change).split("\n")
+    if drop is None:
+        runs = groupby(left, key=lambda line: bool(line.strip()) and not pointers(line))
+        kept = (without_telling([*lines], betrays) if plain else [*lines] for plain, lines in runs)
+        return "\n".join(chain.from_iterable(kept))
+    between = groupby((f"{line}\n" for line in left), key=lambda line: not pointers(line))
+    parts = (pruned("".join(lines), drop, betrays=betrays) if plain else "".join(lines) for plain, lines in between)
+    return "".join(parts).removesuffix("\n")
 
 
 def _until_told(parts: Sequence[str], betrays: Betrays) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """/forget and /ignore: what leaves memory for good, and where memory is left aside."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,10 +14,10 @@ from gateway.erasures import Erasures
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
-from memory.erasure import erase_everywhere
+from memory.erasure import erase_everywhere, hindrance
 from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
 from memory.extract import writable
-from memory.facts import facts_of
+from memory.facts import facts_of, is_index
 from memory.gone import FOUND, Gone, Item, find, gone, holding, whole
 from memory.lookup import named, title
 from memory.notes import Notes
@@ -28,6 +28,8 @@ from memory.provenance import Source
 from memory.scan import Scans
 from memory.scope import Scope
 
+_ForgetInTeam = Callable[[Scope, Gone], Awaitable[str]]
+"""Clears the project's other copies of the team's notes; returns what to say of what could not be done."""
 _LEASE_SECONDS = 30.0
 _WAIT_SECONDS = 20.0  # for an extraction that is under way: it has read what is to be forgotten
 _SHOWN = 120
@@ -63,6 +65,7 @@ class ErasureCommands:
     notes: Notes
     scanner: Scans
     leases: Leases
+    forget_in_team: _ForgetInTeam
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -167,22 +170,56 @@ class ErasureCommands:
         if refused:
             return Reply(text="\n".join(dict.fromkeys(refused)))
         meant = await to_thread.run_sync(_meant, files, [item for each in known for item in each.items])
+        if there := await hindrance(found, meant.what, meant.held, self.notes):
+            return Reply(
+                text=f"Nothing is forgotten yet, as something stands in the way: {there}. Then write it again."
+            )
         what, names = meant.what, await to_thread.run_sync(_telling_names, meant)
         team = await to_thread.run_sync(_of_team, files, what)
         sources = [each for said in (await self.provenance.sources(scope, what.hashes)).values() for each in said]
         upto = await self.erasures.latest(scope)
         messages = await self._messages(scope, what, sources)
         await self.erasures.erase(scope, messages=messages, what=what, names=names, team=team)
-        await erase_everywhere(found, what, meant.held, messages=messages, notes=self.notes, leases=self.leases)
+        cut_short = ""
+        try:
+            held, team = await self._written_meanwhile(scope, found, meant, team)
+            await erase_everywhere(found, what, held, messages=messages, notes=self.notes, leases=self.leases)
+        except (PathRefused, WriteRefused, LeaseLost, Conflict) as error:
+            cut_short = await self._cut_short(scope, found, meant, error)
+        rest = await self.forget_in_team(scope, team) if team is not None and scope.project else ""
         late = await self._messages(scope, what, sources, after=upto)
         await self.erasures.erase(scope, messages=late, what=what, names=names, team=team)
-        count = len(what.texts)
-        return Reply(text=f"Forgotten: {count} {'fact' if count == 1 else 'facts'}. This conversation begins anew.")
+        done = cut_short or f"Forgotten: {_counted(len(what.texts))}. This conversation begins anew."
+        return Reply(text=f"{done}{rest}")
+
+    async def _cut_short(self, scope: Scope, found: Mapping[str, Scope], meant: _Meant, error: Exception) -> str:
+        """Say what went and what stays of something that could only be begun."""
+        files = await self._files(scope, found)
+        still = await to_thread.run_sync(holding, files, meant.what)
+        went = [note for note in meant.held if note not in still]
+        gone_from = f" It is gone from {_listed(went)}." if went else ""
+        stays = f" It still stands in {_listed(still)}." if still else " The notes don't hold it any more."
+        return (
+            f"It is forgotten only in part: {error}.{gone_from}{stays} "
+            "Once that is mended, write `/forget` and its words again; in a group only an owner of this bot may then."
+        )
+
+    async def _written_meanwhile(
+        self, scope: Scope, found: Mapping[str, Scope], meant: _Meant, team: Gone | None
+    ) -> tuple[Sequence[str], Gone | None]:
+        """Return which notes hold it now that it is recorded, and what of it stands in the team's notes.
+
+        Who writes holds the lease, and looks into the record under it: who was let through before has written.
+        """
+        async with self.leases.hold(f"memory:{scope.memory_dir}", seconds=_LEASE_SECONDS, wait=_LEASE_SECONDS):
+            files = await self._files(scope, found)
+        held = await to_thread.run_sync(holding, files, meant.what)
+        return [*dict.fromkeys((*meant.held, *held))], await to_thread.run_sync(_of_team, files, meant.what) or team
 
     async def _messages(self, scope: Scope, what: Gone, sources: Sequence[Source], *, after: int = 0) -> frozenset[int]:
         known = {each.message_id for each in sources if each.message_id is not None}
         by = {each.account for each in sources} if scope.shared else None  # others may have said the like
-        return await self.erasures.messages_telling(scope, what.tells, known, by=by or None, after=after)
+        return await self.erasures.messages_telling(scope, what, known, by=by or None, after=after)
 
     async def _refusal(self, found: Mapping[str, Scope], account: Account, meant: _Meant) -> str:
         """Return why this person may not have this one item forgotten here, "" if they may."""
@@ -218,13 +255,14 @@ def _still_there(files: Mapping[str, str], items: Sequence[Item]) -> list[_Meant
 
 def _telling_names(meant: _Meant) -> list[str]:
     what = meant.what
-    return [note for note in meant.held if note in what.notes or what.betrays(PurePosixPath(note).stem)]
+    names = (note for note in meant.held if not is_index(note))
+    return [note for note in names if note in what.notes or what.betrays(PurePosixPath(note).stem)]
 
 
 def _of_team(files: Mapping[str, str], what: Gone) -> Gone | None:
     """Return that part of it which stands in the team's notes; None if nothing does."""
     team = {note: text for note, text in files.items() if note.startswith(f"{TEAM}/")}
-    texts = [fact for text in team.values() for fact in facts_of(text) if what.same(fact)]
+    texts = [fact for note, text in team.items() for fact in facts_of(text, note) if what.same(fact)]
     notes = what.notes & team.keys()
     return replace(what, notes=notes, texts=tuple(dict.fromkeys(texts))) if texts or notes else None
 
@@ -242,10 +280,20 @@ def _numbers(words: str) -> list[int] | None:
 
 
 def _named(files: Mapping[str, str], words: str) -> list[str]:
-    return named(files, words, lambda name: title(files[name]))
+    return named([name for name in files if not is_index(name)], words, lambda name: title(files[name]))
 
 
 def _shown(item: Item) -> str:
     text = item.text if len(item.text) <= _SHOWN else f"{item.text[: _SHOWN - 1]}…"
     agent = f"agent {item.note[1:].rpartition('/')[0]}: " if item.note.startswith("@") else ""
-    return f"{agent}{text} (in `{item.note}`)" if item.hash else f"{agent}`{item.note}`, the whole note: {text}"
+    if item.hash:
+        return f"{agent}{text} (in `{item.note}`)"
+    return f"{agent}`{item.note}`, the whole note, {_counted(len(set(item.facts)))}: {text}"
+
+
+def _counted(count: int) -> str:
+    return f"{count} {'fact' if count == 1 else 'facts'}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)

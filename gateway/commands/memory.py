@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.commands.table import Asked, Handler, Reply
+from gateway.notices import counted
+from memory.dailylog import log_path
 from memory.errors import MemoryFault
 from memory.freshness import age_days, age_words
 from memory.lookup import look_up
 from memory.notes import Notes
 from memory.ports import Clock
 from memory.scan import Scans
+from memory.scope import Mode, Scope
 
 _LISTED = 40
 _OFFERED = 10
@@ -38,8 +41,9 @@ class MemoryCommands:
 
     async def _list(self, asked: Asked) -> Reply:
         headers = await self.scanner.scan(asked.scope)
+        logged = self._logged(asked.scope)
         if not headers:
-            return Reply(text="I remember nothing here yet. Tell me something worth keeping.")
+            return Reply(text=logged or "I remember nothing here yet. Tell me something worth keeping.")
         now = self.clock().timestamp()
         lines = [
             f"- `{header.name}` {header.description or '(no description)'} "
@@ -47,9 +51,16 @@ class MemoryCommands:
             for header in headers[:_LISTED]
         ]
         more = f"\n\n… and {len(headers) - _LISTED} more." if len(headers) > _LISTED else ""
-        return Reply(
-            text=f"I remember {len(headers)} things here:\n\n{chr(10).join(lines)}{more}\n\n`/memory NAME` shows one."
-        )
+        listed = "\n".join(lines) + more
+        shows = " ".join(filter(None, ("`/memory NAME` shows one.", logged)))
+        return Reply(text=f"I remember {counted(len(headers), 'thing')} here:\n\n{listed}\n\n{shows}")
+
+    def _logged(self, scope: Scope) -> str:
+        """Say where in log mode that is which no note holds yet."""
+        if scope.mode is not Mode.LOG:
+            return ""
+        today = log_path(scope, self.clock()).relative_to(scope.memory_dir).as_posix()
+        return f"What is new is in the log of the day until the night sorts it: `/memory {today}` shows today's."
 
     async def _show(self, asked: Asked, name: str) -> Reply:
         scope, wanted = asked.scope, name.strip("`").strip()

@@ -43,7 +43,8 @@ class ModeCommand:
             return Reply(text=_USAGE)
         if not words:
             chosen = await self.scopes.chosen(asked.scope.principal)
-            return Reply(text=f"{_HOW[asked.scope.mode]} {told(chosen, asked.scope)}\n\n{_USAGE} {_NOT_YOURS}")
+            whose = "" if theirs in self.settings.access.owners else f" {_NOT_YOURS}"
+            return Reply(text=f"{_HOW[asked.scope.mode]} {told(chosen, asked.scope)}\n\n{_USAGE}{whose}")
         if theirs not in self.settings.access.owners:
             return Reply(text=_NOT_YOURS)
         try:
@@ -75,7 +76,7 @@ class ModeCommand:
 def told(chosen: Chosen | None, scope: Scope) -> str:
     """Return who has the say about the mode: somebody with `/mode`, or the settings."""
     if chosen is None or chosen.mode is None:
-        return "So `reverie.toml` says."
+        return "That is what the settings say."
     where = "this chat" if scope.shared else "all private chats of this person"
     day = chosen.at.astimezone(ZoneInfo(scope.timezone)).date()
-    return f"So it was set with `/mode` on {day}, for {where}, whatever `reverie.toml` says."
+    return f"It was set with `/mode` on {day} for {where}, and goes before the settings."

@@ -29,6 +29,13 @@ _PARTS = {
 }
 
 
+_WHERE = {
+    "slack": "Write a command after mentioning me, in our direct messages, or as `/reverie status`.",
+    "terminal": "`/quit` or Ctrl-D leaves.",
+}
+"""What else there is to know of commands on a platform."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class UserCommands:
     """The handlers and what they look at. `identity_note` says what the operator should know of a platform."""
@@ -72,9 +79,7 @@ class UserCommands:
             )
         else:
             how = "Write to me as you would to a person. What you tell me here stays between us."
-        return Reply(
-            text=f"{how}\n\n{menu}\n\nOn Slack, write commands after mentioning me, or in our direct messages."
-        )
+        return Reply(text="\n\n".join(filter(None, (how, menu, _WHERE.get(asked.claim.inbound.address.platform)))))
 
     async def new(self, _: Asked) -> Reply:
         """End the session."""

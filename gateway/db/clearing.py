@@ -13,6 +13,7 @@ from anyio import to_thread
 from sqlalchemy import ColumnElement, String, cast, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from gateway.db.marks import inbox_id
 from gateway.db.models import (
     DirectWriteRow,
     DueRow,
@@ -36,6 +37,8 @@ from memory.scope import Scope
 
 _OVER = ("done", "dead", "refused")
 _POSTED = ("sent", "dead")
+_ANSWER = re.compile(r"\d+:")
+"""What the key of a turn's own answer begins with, unlike that of a question or notice which goes with it."""
 _OWN_INDEX = re.compile(
     r"(^## The index: `[^`\n]*`\n\n)(.*?)(?=\n\n## The team's index: |\Z)", re.DOTALL | re.MULTILINE
 )
@@ -74,7 +77,11 @@ class Clearing:
         went = select(OutboxRow.id, OutboxRow.key).where(
             OutboxRow.principal == self._scope.principal, OutboxRow.state.in_(_POSTED)
         )
-        posts = {row.id for row in (await session.execute(went)).all() if _inbox_id(row.key) not in turns}
+        posts = {
+            row.id
+            for row in (await session.execute(went)).all()
+            if inbox_id(row.key) not in turns or not _ANSWER.match(row.key)
+        }
         inbox, outbox = set[int](), set[int]()
         for ids in some(commands):
             said = select(InboxRow.id, InboxRow.payload).where(InboxRow.id.in_(ids))
@@ -117,7 +124,7 @@ class Clearing:
         keys = select(OutboxRow.id, OutboxRow.key).where(
             OutboxRow.principal == self._scope.principal, OutboxRow.state.in_(_POSTED)
         )
-        outbox.update(row.id for row in (await session.execute(keys)).all() if _inbox_id(row.key) in inbox)
+        outbox.update(row.id for row in (await session.execute(keys)).all() if inbox_id(row.key) in inbox)
         for ids in some(inbox):
             over = select(InboxRow).where(InboxRow.id.in_(ids), InboxRow.state.in_(_OVER))
             for row in (await session.scalars(over)).all():
@@ -157,11 +164,11 @@ class Clearing:
         await _end_those_shown(session, mine, clear, tells)
 
     def _betraying(self, texts: Mapping[int, Sequence[str]]) -> set[int]:
-        lines = {one: [line for text in found for line in text.splitlines()] for one, found in texts.items()}
-        return {one for one, found in lines.items() if any(map(self._what.betrays, found))}
+        return {one for one, found in texts.items() if any(map(self._what.hinted_in, found))}
 
     def _tells(self, text: str) -> bool:
-        return any(name in text for name in self._names) or self._what.told_in(text)
+        """Return whether what may still be extracted tells it, be it by one word that no fact has which stays."""
+        return any(name in text for name in self._names) or self._what.hinted_in(text)
 
     def _left_of_prompt(self, text: str) -> str:
         """Return a prompt with its indexes as they are left on disk, and without all other lines that tell it."""
@@ -259,9 +266,3 @@ def _left_of_index(index: str, what: Gone, *, folder: str = "") -> str:
 def _without_told(text: str, what: Gone) -> str:
     lines = text.splitlines(keepends=True)
     return "".join(line for line in lines if not (line.strip() and what.tells(line.rstrip("\r\n"))))
-
-
-def _inbox_id(key: str) -> int | None:
-    """Return which message a post answers, by its key; see `gateway.turn.Turns.posts`."""
-    number = re.match(r"\d+(?=[:-])", key)
-    return int(number[0]) if number else None

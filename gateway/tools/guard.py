@@ -13,11 +13,10 @@ from anyio import to_thread
 from adapters.base import Account
 from memory import snapshot as snapshots
 from memory.errors import WriteRefused
-from memory.facts import facts, facts_of
-from memory.index import INDEX
+from memory.facts import described, facts_of, is_index
 from memory.notes import Notes, Watch
 from memory.paths import in_team
-from memory.provenance import Source, fact_hash
+from memory.provenance import Source, came_and_went, fact_hash
 from memory.scope import Scope
 
 Sources = Callable[[Scope, Iterable[str]], Awaitable[Mapping[str, Sequence[Source]]]]
@@ -55,7 +54,8 @@ def author_guard(
 class AuthorGuard:
     """Refuses a change by which a fact goes that not each of the `speakers` may have forgotten, as `/forget` has it.
 
-    That is a fact which somebody else said, or of which nobody knows who did. A run that acts on the words of several
+    That is a fact which somebody else said, or of which nobody knows who did: one in a note, a description of which
+    the same is true, or a line of an index that is no pointer. A run that acts on the words of several
     people can't tell which of them asked, so that it has the rights that all of them have. A fact in other words is
     another fact. What stands word for word in another note may go, and so may what the run itself has put there.
     What a sub-agent keeps outside the chat's memory is its own to put in order: nobody is known to have said any of it.
@@ -66,17 +66,30 @@ class AuthorGuard:
         self._sources = sources
         self._speakers = speakers
         self._put: set[tuple[Path, str]] = set()
+        self._descriptions: set[str] = set()  # that were all their notes said
 
     async def __call__(self, scope: Scope, path: Path, *, before: str, after: str) -> None:
         """Refuse the change with `WriteRefused`, or let it pass."""
-        if path.name == INDEX or not path.is_relative_to(self._memory):
+        if not path.is_relative_to(self._memory):
             return
-        # A note without facts is its description; that may be worded anew, but goes with the note.
-        old, new = _by_hash(facts(before) if after else facts_of(before)), _by_hash(facts(after))
-        foreign = await self._foreign(scope, path, {each: fact for each, fact in old.items() if each not in new})
+        came, went = _changes(path, before, after)
+        lost = went | await self._described(scope, path, before, after)
+        foreign = await self._foreign(scope, path, lost)
         if foreign:
             raise WriteRefused(_refusal(foreign[0]))
-        self._put |= {(path, each) for each in new if each not in old}
+        self._put |= {(path, each) for each in came}
+
+    async def _described(self, scope: Scope, path: Path, before: str, after: str) -> dict[str, str]:
+        """Return the description that goes, if it was a fact before others came into the note."""
+        if is_index(path.name):
+            return {}
+        about = _by_hash(described(before))
+        self._descriptions |= about.keys() & _by_hash(facts_of(before)).keys()
+        gone = {
+            each: fact for each, fact in about.items() if each not in _by_hash([*described(after), *facts_of(after)])
+        }
+        said = await self._sources(scope, gone) if gone else {}
+        return {each: fact for each, fact in gone.items() if each in said or each in self._descriptions}
 
     async def _foreign(self, scope: Scope, path: Path, lost: Mapping[str, str]) -> list[str]:
         if not lost:
@@ -113,10 +126,7 @@ class Removals:
 
     async def __call__(self, scope: Scope, path: Path, *, before: str, after: str) -> None:
         """Record what goes with a change."""
-        if path.name == INDEX:
-            return
-        old, new = set(_by_hash(facts_of(before))), set(_by_hash(facts_of(after)))
-        came, gone = new - old, old - new
+        came, gone = map(set, _changes(path, before, after))
         self.back |= came & self.recorded
         if came or not gone:
             return
@@ -131,8 +141,8 @@ class Removals:
 def standing(scope: Scope, *, besides: Path) -> set[str]:
     """Return the hashes of the facts in all notes but one; blocking.
 
-    Day logs don't count, as no later conversation sees them; and for a note of T only others of T do, as the rest of
-    A is nothing to the other chats of the project.
+    Day logs don't count, as no later conversation sees them, nor do indexes, which are to point only; and for a note
+    of T only others of T do, as the rest of A is nothing to the other chats of the project.
     """
     team = None if scope.team_dir is None else replace(scope, memory_dir=scope.team_dir)
     own = () if in_team(scope, besides) else (scope,)
@@ -141,9 +151,19 @@ def standing(scope: Scope, *, besides: Path) -> set[str]:
         each
         for place in places
         for path, saved in snapshots.read_all(place).items()
-        if path not in (besides, path.with_name(INDEX)) and not snapshots.is_log(scope, path)
-        for each in map(fact_hash, facts(saved.text))
+        if path != besides and not is_index(path.name) and not snapshots.is_log(scope, path)
+        for each in map(fact_hash, facts_of(saved.text))
     }
+
+
+def _changes(path: Path, before: str, after: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Return by hash what comes into a file and was not there, and what goes from it and is not there any more."""
+    came, went = came_and_went(path.name, before, after)
+    was, left = (_by_hash(facts_of(text, path.name)) for text in (before, after))
+    return (
+        {each.hash: each.fact for each in came if each.hash not in was},
+        {each.hash: each.fact for each in went if each.hash not in left},
+    )
 
 
 def _by_hash(found: Iterable[str]) -> dict[str, str]:

@@ -29,7 +29,9 @@ from sqlalchemy import event, select
 from adapters.base import Account, Address, ChatKind, Inbound
 from adapters.doubles import RecordingAdapter
 from gateway import app
+from gateway.core import Core, open_core
 from gateway.db.models import InboxRow, OutboxRow
+from gateway.running import Gateway
 from gateway.settings import load
 from memory.errors import LeaseLost
 from memory.paths import ensure
@@ -62,8 +64,8 @@ class Month:
         self.switched: dict[str, tuple[datetime, datetime]] = {}
         """By principal, when the mode was switched and the last tick before that."""
         self.faults: list[str] = []
-        self.core: app.Core
-        self._gateway: app.Gateway
+        self.core: Core
+        self._gateway: Gateway
         self._adapter = RecordingAdapter(live_stays=False)
         self._rng = random.Random(f"{plan.seed} driver")
         self._waiting: dict[str, Fact] = {}
@@ -98,9 +100,7 @@ class Month:
         environ = {"REVERIE_HOME": str(self.home), "REVERIE_MANAGED_DIR": str(self.home / "none")}
         adapters = {"telegram": self._adapter}
         async with AsyncExitStack() as stack:
-            opened = app.open_core(
-                load(environ), adapters=adapters, environ=MappingProxyType(environ), clock=self.clock
-            )
+            opened = open_core(load(environ), adapters=adapters, environ=MappingProxyType(environ), clock=self.clock)
             self.core = await stack.enter_async_context(opened)
             event.listen(self.core.database.engine.sync_engine, "connect", unsynced)
             await self.core.database.engine.dispose()  # the connections of its start are synced still

@@ -12,6 +12,7 @@ from gateway.db.models import Base, ErasureRow, MessageRow
 from gateway.llm.standin.answers import Answer
 from memory.agent_memory import agent_scope
 from memory.agents import Agent, AgentMemory
+from memory.errors import WriteRefused
 from memory.prompt import memory_prompt
 from memory.scope import Scope
 from memory.settings import MemorySettings
@@ -146,6 +147,74 @@ async def test_a_turn_under_way_while_it_is_forgotten_costs_the_conversation_not
     assert any("Kiel" in path.read_text() for path in memory.rglob("*.md"))
     assert leaks(running, since=since) == []
     assert on_disk(memory.parent) == []
+
+
+async def test_a_turn_under_way_writes_it_back_in_no_header_index_or_name(running: Whole) -> None:
+    file = await running.remember(ANN, f"Ann keeps a {CANARY}")
+
+    async def forgotten_meanwhile(_: Any) -> Answer:
+        await forget(running)
+        return calls(
+            ("write", {"file_path": "a.md", "content": f"---\ndescription: Ann keeps a {CANARY}\n---\n"}),
+            ("write", {"file_path": f"{CANARY}.md", "content": "# Pets\n"}),
+            ("append", {"file_path": "MEMORY.md", "content": f"- [A](a.md): {CANARY}\n- Ann keeps a {CANARY}\n"}),
+        )
+
+    running.then(calls(("read", {"file_path": str(file)})), forgotten_meanwhile, "Done.")
+    await running.tell(Speaker(user="42", chat="42", thread="7"), "Tidy up")
+    await running.settled()
+    assert on_disk(file.parent) == []
+
+
+async def test_a_fact_that_stands_as_a_line_of_the_index_is_found_and_forgotten(running: Whole) -> None:
+    file = await running.remember(ANN, "Ann keeps bees", name="bees")
+    index = file.parent / "MEMORY.md"
+    index.write_text(f"{index.read_text()}- Ann keeps a {CANARY} in a tank\n")
+    assert "(in `MEMORY.md`)" in await running.tell(ANN, f"/forget {CANARY}")
+    assert "Forgotten: 1 fact." in await running.tell(ANN, "/forget 1")
+    assert on_disk(file.parent) == []
+    assert "bees.md" in index.read_text()
+    since = len(running.model.requests)
+    await running.tell(ANN, "Hello")
+    assert leaks(running, since=since) == []
+
+
+async def test_what_cannot_be_taken_out_everywhere_is_taken_out_nowhere(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home") as running:
+        memory = await told(running, ANN_IN_G)
+        other = memory / "z.md"
+        other.write_text(next(memory.glob("pref*.md")).read_text())
+        other.chmod(0o400)
+        before = sorted(on_disk(memory))
+        assert "Nothing is forgotten yet" in (refused := await forget(running, ANN_IN_G))
+        assert "`z.md`: the file is read-only; make it writable" in refused
+        assert sorted(on_disk(memory)) == before
+        other.chmod(0o600)
+        assert "Forgotten" in await forget(running, ANN_IN_G)
+        assert on_disk(memory.parent) == []
+
+
+async def test_what_was_forgotten_only_in_part_is_said(running: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [await running.remember(ANN, f"Ann keeps a {CANARY}", name=name) for name in ("pets", "tank")]
+
+    async def fails(*_: Any, **__: Any) -> None:
+        files[0].unlink()
+        raise WriteRefused("the disk is full")
+
+    monkeypatch.setattr("gateway.commands.erasure.erase_everywhere", fails)
+    said = await forget(running)
+    assert "only in part: the disk is full. It is gone from `pets.md`. It still stands in `tank.md`." in said
+    monkeypatch.undo()
+    assert "Forgotten: 1 fact." in await forget(running)
+    assert on_disk(files[0].parent) == []
+
+
+async def test_of_a_whole_note_it_is_shown_how_many_facts_go(running: Whole) -> None:
+    file = await running.remember(ANN, f"Ann keeps a {CANARY}", name="pets-at-home")
+    file.write_text(f"{file.read_text()}\n- The gate is red\n")
+    assert "the whole note, 2 facts: Ann keeps" in await running.tell(ANN, "/forget pets at home")
+    assert "1. Ann keeps" in await running.tell(ANN, f"/forget pets {CANARY}")
+    assert "Forgotten: 1 fact." in await running.tell(ANN, "/forget all")
 
 
 async def test_an_index_that_was_read_before_it_was_cleared_begins_no_session(

@@ -98,6 +98,8 @@ async def test_in_log_mode_what_was_said_this_morning_is_in_a_log_that_can_be_re
         now, memory = running.core.clock(), (await running.scope(ANN)).memory_dir
         await running.tell(ANN, "I prefer answers in metric units.")
         await running.settled()
+        shown = (await running.tell(ANN, "/memory")).rpartition("`/memory ")[2].partition("`")[0]
+        assert "metric" in await running.tell(ANN, f"/memory {shown}")
         await running.tell(ANN, "/new")
         log = str(memory / f"logs/{now:%Y/%m/%Y-%m-%d}.md")
         running.then(calls(("read", {"file_path": log})), "That you prefer metric units.")

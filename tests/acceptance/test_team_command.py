@@ -66,7 +66,9 @@ async def test_it_says_why_nothing_is_pushed_and_what_helps(tmp_path: Path) -> N
         await running.tell(IN_G, "/start")
         await running.remember(IN_G, "tomatoes in bed 3", name="beds", team=True)
         assert "403" in await running.tell(IN_G, "/team sync")
-        await running.tell(IN_G, "/team sync")
+        again = await running.tell(IN_G, "/team sync")
+        assert "In line" not in again
+        assert "Nothing is pushed for now" in again
         told = await running.tell(IN_G, "/team")
     assert "Nothing is pushed for now" in told
     assert "403" in told

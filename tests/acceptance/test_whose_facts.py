@@ -85,6 +85,28 @@ async def test_an_agent_takes_nothing_out_of_the_chats_memory_for_who_sets_it_to
     assert DEADLINE in file.read_text()
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("plan.md", f"---\nname: plan\ndescription: {DEADLINE}\n---\n"), ("MEMORY.md", f"- {DEADLINE}\n")],
+)
+async def test_a_description_alone_and_a_line_of_the_index_are_their_authors(
+    running: Whole, name: str, text: str
+) -> None:
+    file = (await running.scope(ANN)).memory_dir / name
+    running.then(calls(("write", {"file_path": str(file), "content": text})), "Noted.")
+    running.then_fork("Nothing to add.")
+    await running.tell(ANN, f"Remember this: {DEADLINE}.")
+    await running.settled()
+    change = {"file_path": str(file), "old_string": DEADLINE, "new_string": "It rains"}
+    assert "only who said it" in await asks(running, BOB, ("edit", change))
+    await running.tell(BOB, "/forget deadline")
+    assert "Only who said it" in await running.tell(BOB, "/forget all")
+    assert DEADLINE in file.read_text()
+    await running.tell(ANN, "/forget deadline")
+    assert "Forgotten: 1 fact." in await running.tell(ANN, "/forget all")
+    assert not file.exists() or DEADLINE not in file.read_text()
+
+
 async def test_a_copy_of_a_fact_stays_its_authors(running: Whole) -> None:
     file = await noted(running)
     copy = file.with_name("copy.md")

@@ -18,10 +18,12 @@ from adapters.base import Account, Address, ChatKind, Inbound
 from adapters.doubles import RecordingAdapter
 from adapters.serving import serving
 from gateway import app
+from gateway.core import Core, open_core
 from gateway.db.models import DueRow, InboxRow, OutboxRow, SessionRow
 from gateway.llm.standin.answers import Answer, ToolCall
 from gateway.llm.standin.request import Conversation
 from gateway.llm.standin.server import ModelStandin, Recorded, Scripted
+from gateway.running import Gateway
 from gateway.settings import load
 from memory.paths import ensure
 from memory.scope import Scope
@@ -84,8 +86,8 @@ BOB = Speaker(user="43", chat="43", name="Bob")
 class Whole:
     """A gateway that runs, and what is seen of it."""
 
-    core: app.Core
-    gateway: app.Gateway
+    core: Core
+    gateway: Gateway
     model: ModelStandin
     adapter: RecordingAdapter
     url: str = ""
@@ -244,7 +246,7 @@ async def whole(
         settings = settings.model_copy(update={"model": settings.model.model_copy(update={"retries": 0})})
         url = await stack.enter_async_context(serving(standin.app))
         adapters = {"telegram": adapter}
-        opened = app.open_core(
+        opened = open_core(
             settings,
             adapters=adapters,
             model_url=url,

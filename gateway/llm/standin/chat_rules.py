@@ -80,7 +80,11 @@ def chat(talk: Conversation) -> Answer:
 def _share(talk: Conversation, team: str, words: str) -> Answer:
     """Write a note and its line in the index into the team's memory, then tell what came of it."""
     if talk.rounds:
-        return Answer(text="\n\n".join(dict.fromkeys(result.text for turn in talk.rounds for result in turn)))
+        results = [result for turn in talk.rounds for result in turn]
+        if faults := [result.text for result in results if result.is_error]:
+            return Answer(text=f"The tool said: {faults[0]}")
+        waits = any("staged" in result.text for result in results)
+        return Answer(text="It waits for your word." if waits else "It is shared with the team now.")
     slug = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:40].strip("-") or "shared"
     title = words[:60].translate(str.maketrans("[]", "()"))
     header = "\n".join(f"{key}: {json.dumps(value)}" for key, value in (("name", title), ("description", words)))

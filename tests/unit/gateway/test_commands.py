@@ -2,6 +2,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -62,7 +63,7 @@ def commands(
     erasure = ErasureCommands(
         settings=settings, scopes=scopes,
         erasures=Erasures(database, now), provenance=provenance, notes=Notes(leases=leases), scanner=scanner,
-        leases=leases,
+        leases=leases, forget_in_team=AsyncMock(return_value=""),
     )  # fmt: skip
     runs = Runs(database, clock=now, holder="test")
     clock = SchedulerClock([], runs=runs, settings=settings.scheduler, clock=now)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from adapters.base import Account, Inbound, Outbound
 from adapters.doubles import RecordingAdapter
@@ -66,6 +66,16 @@ async def unfinished(database: Database) -> bool:
     return waits is not None or posts is not None
 
 
+async def bury(database: Database) -> None:
+    """End the connections of a process that died, as its machine would: what they had begun is decided by then."""
+    await database.engine.dispose()
+    others = "pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    while not database.is_sqlite:
+        async with database.read() as session:
+            if not (await session.execute(text(f"SELECT pg_terminate_backend(pid) FROM {others}"))).all():
+                return
+
+
 @pytest.mark.parametrize("seed", range(6))
 async def test_whenever_it_is_cut_off_each_message_is_answered_once_and_in_order(
     *, database: Database, said: Callable[..., Inbound], now: Any, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -93,6 +103,7 @@ async def test_whenever_it_is_cut_off_each_message_is_answered_once_and_in_order
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+        await bury(database)
         now.forward(400)
     seen = {chat: [one.text for one in adapter.shown.values() if one.address.chat == chat] for chat in expected}
     assert seen == expected

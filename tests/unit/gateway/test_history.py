@@ -361,6 +361,23 @@ async def test_what_was_said_is_told_without_injected_text_and_tool_traffic(
     assert await history.said_between(scope, now() - timedelta(seconds=9), now()) == []
 
 
+async def test_the_first_words_that_no_extraction_has_looked_at_are_found(
+    database: Database, history: History, make_scope: MakeScope, now: Any
+) -> None:
+    scope, start_of_all = make_scope(), now() - timedelta(days=1)
+    session = await start(history, scope)
+    await add_turn(database, history, session)
+    assert await history.unseen(scope, start_of_all) == now()
+    due, _ = await only_due(history)
+    await history.close_due(due, move_cursor=True)
+    assert await history.unseen(scope, start_of_all) is None
+    now.moment += timedelta(hours=1)
+    await add_turn(database, history, session)
+    assert await history.unseen(scope, start_of_all) == now()
+    assert await history.unseen(scope, now() + timedelta(seconds=1)) is None
+    assert await history.unseen(make_scope("person:telegram:43"), start_of_all) is None
+
+
 async def test_nothing_that_was_said_elsewhere_is_told(
     database: Database, history: History, make_scope: MakeScope, now: Any
 ) -> None:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from adapters.serving import serving
-from gateway.app import open_core
+from gateway.core import open_core
 from gateway.errors import StartRefused
 from gateway.llm.standin.answers import Answer, Failure
 from gateway.llm.standin.server import ModelStandin

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -13,6 +14,7 @@ from gateway.scopes import Scopes
 from gateway.settings import Settings
 from memory.paths import Homes
 from memory.scope import Mode, Part
+from tests.unit.gateway.counted import asked_of
 
 TEA = '{"tea": {"chats": ["telegram:42", "telegram:43", "telegram:-100"], "members": ["telegram:42"]}}'
 Said = Callable[..., Inbound]
@@ -125,3 +127,29 @@ async def test_the_night_visits_each_scope_once(scopes_with: Any, history: Histo
         await history.start_session(scope, conversation, system=[], today="")
     visited = await scopes.active()
     assert sorted(scope.principal for scope in visited) == ["person:telegram:42", "person:telegram:43"]
+
+
+async def test_however_many_memories_there_are_one_query_tells_whose_accounts_they_are(
+    scopes_with: Any, history: History, database: Database
+) -> None:
+    users = range(101, 131)
+    chats = json.dumps([f"telegram:{user}" for user in users])
+    scopes, access = scopes_with(REVERIE_PROJECTS=f'{{"tea": {{"chats": {chats}, "members": {chats}}}}}')
+    for user in users:
+        await access.allow_account(Account(platform="telegram", user=str(user)), allowed=True)
+        private = await scopes.of(Address(platform="telegram", chat=str(user)), f"person:telegram:{user}")
+        await history.start_session(private, f"telegram:{user}", system=[], today="")
+    with asked_of(database) as asked:
+        known = await scopes.known()
+    assert len([scope for scope in known if scope.team_dir is not None]) == 30
+    assert len(asked.statements) == 3, "the latest sessions, the modes, the accounts"
+
+
+async def test_the_scope_of_a_turn_is_read_in_one_transaction(scopes_with: Any, database: Database) -> None:
+    scopes, _ = scopes_with(REVERIE_PROJECTS=TEA)
+    with asked_of(database) as asked:
+        await scopes.of(DM, "person:telegram:42")
+    assert (asked.transactions, len(asked.statements)) == (1, 3)
+    with asked_of(database) as asked:
+        await scopes.of(Address(platform="telegram", chat="44"), "person:telegram:44")
+    assert len(asked.statements) == 2, "who belongs to no project need not be known by their accounts"

@@ -37,6 +37,17 @@ def test_each_source_gives_way_to_the_one_above_it(settings_of: Read, write: Wri
     assert (settings.model.chat, settings.model.max_tokens, settings.timezone) == ("policy", 1000, "Asia/Tokyo")
 
 
+@pytest.mark.parametrize("written", ["22", '"22:00Z"', '"22:00+02:00"'])
+def test_a_time_that_is_no_local_one_refuses_the_start_and_names_the_setting(
+    settings_of: Read, write: Write, written: str
+) -> None:
+    write("home/reverie.toml", f"[scheduler]\nquiet_from = {written}")
+    with pytest.raises(StartRefused, match=r'scheduler\.quiet_from: .*write it as "22:00"'):
+        settings_of()
+    write("home/reverie.toml", "[scheduler]\nquiet_from = 22:30:00")
+    assert settings_of().scheduler.quiet_from.minute == 30
+
+
 def test_the_fixed_names_reach_their_settings(settings_of: Read) -> None:
     settings = settings_of(
         DATABASE_URL="sqlite+aiosqlite:////x.db",

@@ -12,10 +12,12 @@ from adapters.base import Account
 from gateway.db.engine import Database
 from gateway.db.models import StagedRow
 from gateway.db.staged import drop_all_staged, drop_staged
+from gateway.outbox import Outbox
 from gateway.previews import fenced, preview, question
 from gateway.provenance import Provenance
 from gateway.publishing import Answered, Publishing
 from gateway.staging import Origin, Staged, Staging
+from gateway.team_writes import TeamWrites
 from gateway.tools.toolbox import Toolbox
 from memory.authorship import byline
 from memory.doubles import LocalLeases
@@ -24,7 +26,9 @@ from memory.notes import Notes
 from memory.ports import Rights
 from memory.provenance import Witness, fact_hash
 from memory.scope import Scope
+from memory.settings import MemorySettings
 from memory.team_notes import TeamNotes
+from tests.unit.gateway.counted import asked_of
 
 FISH = "---\nname: Fish\ndescription: its habits\ntype: project\n---\n\nIt is shy.\n"
 LINE = "- [Fish](fish.md) — what swims"
@@ -319,3 +323,19 @@ async def test_a_preview_is_bounded_and_nothing_in_it_ends_its_fence(world: Worl
     assert "more lines: /team show 1" in shown
     assert shown.count("````") == 2
     assert fenced(["a", "````"], "diff").splitlines()[0] == "`````diff"
+
+
+async def test_a_run_that_staged_nothing_asks_the_database_for_next_to_nothing(
+    world: World, outbox: Outbox, make_scope: Callable[..., Scope]
+) -> None:
+    settings = MemorySettings()
+    writes = TeamWrites(world.notes, world.staging, world.database, outbox, settings)
+    places = [world.scope, make_scope("chat:telegram:-100", shared=True), replace(world.scope, team_dir=None)]
+    counts = []
+    for scope in places:
+        async with world.database.write() as session:
+            with asked_of(world.database) as asked:
+                await writes.ask(session, scope, "telegram:42", run="turn:1", key="1-team")
+        counts.append(len(asked.statements))
+    assert counts == [1, 0, 0]
+    assert not any("body" in each for each in asked.statements)

@@ -1,12 +1,17 @@
 """What the gateway knows of copies of team memories: where they stand, and what may not come back into them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from adapters.base import Address
 from gateway.db.engine import Database
 from gateway.db.models import ErasureRow, FactRow
-from gateway.team_states import DatabaseForgotten, DatabaseSyncStates
+from gateway.history import History
+from gateway.settings import Settings
+from gateway.team_states import DatabaseForgotten, DatabaseSyncStates, FormerMembers
+from memory.paths import Homes
 from memory.provenance import fact_hash
 from memory.scope import Scope
 from memory.team.state import SyncState
@@ -86,3 +91,24 @@ async def test_a_state_that_was_dropped_is_that_of_a_copy_never_seen(database: D
     await states.drop(G, "tea")
     assert await states.get(G, "tea") == SyncState()
     assert (await states.get(H, "tea")).forgotten == "2"
+
+
+@pytest.mark.parametrize("bound", [True, False])
+async def test_however_many_conversations_somebody_had_one_of_them_tells_whether_they_left(
+    database: Database, settings_of: Callable[..., Settings], history: History, scope: Scope, bound: bool
+) -> None:
+    chat = "telegram:-100" if bound else "telegram:-300"
+    settings = settings_of(REVERIE_PROJECTS=f'{{"tea": {{"chats": ["{chat}"]}}}}')
+    homes = Homes(root=settings.home / "homes", settings=settings.memory, override=None, enabled=True)
+    asked: list[Address] = []
+
+    async def scope_of(place: Address, principal: str) -> Scope:
+        asked.append(place)
+        return replace(scope, team_dir=scope.memory_dir / "team")
+
+    await DatabaseSyncStates(database).put(G, "tea", SyncState(pulled=True))
+    for thread in range(20):
+        await history.start_session(scope, f"telegram:-100/{thread}", system=[], today="")
+    former = FormerMembers(settings, homes, scope_of, database)
+    assert [left.principal for left, _ in await former.copies()] == ([] if bound else [G])
+    assert len(asked) == (1 if bound else 0)

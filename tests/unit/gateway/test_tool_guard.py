@@ -148,6 +148,31 @@ async def test_a_note_that_is_its_description_goes_by_nobodys_word_but_an_owners
     await done(chat.box(BOB), "append", file_path="a.md", content="\n- It is fixed\n")
 
 
+async def test_a_description_that_was_a_fact_is_guarded_also_behind_others(chat: Chat) -> None:
+    (chat.scope.memory_dir / "a.md").write_text("---\nname: a\ndescription: The lamp is broken\n---\n")
+    box = chat.box(BOB)
+    await refused(box, "edit", file_path="a.md", old_string="broken", new_string="fine")
+    await done(box, "append", file_path="a.md", content="\n- It is fixed\n")
+    await refused(box, "edit", file_path="a.md", old_string="broken", new_string="fine")
+    (chat.scope.memory_dir / "b.md").write_text(f"---\ndescription: {DEADLINE}\n---\n- It rains\n")
+    chat.note.unlink()
+    await refused(box, "edit", file_path="b.md", old_string=DEADLINE, new_string="rain")
+    await done(chat.box(ANN), "edit", file_path="b.md", old_string=DEADLINE, new_string="rain")
+
+
+async def test_a_line_of_an_index_that_is_no_pointer_is_its_authors(chat: Chat) -> None:
+    chat.note.unlink()
+    chat.scope.index.write_text(f"- {DEADLINE}\n- [Plan](plan.md): what is planned\n")
+    assert await chat.take_out(chat.box(BOB), DEADLINE, note="MEMORY.md")
+    await done(chat.box(BOB), "edit", file_path="MEMORY.md", old_string="what is planned", new_string="plans")
+    assert await chat.take_out(chat.box(ANN), DEADLINE, note="MEMORY.md") == ""
+
+
+async def test_of_a_fact_that_stands_twice_in_a_note_one_may_go(chat: Chat) -> None:
+    chat.note.write_text(f"- {DEADLINE}\n- It dries\n- {DEADLINE}\n")
+    await done(chat.box(BOB), "edit", file_path="plan.md", old_string=f"dries\n- {DEADLINE}\n", new_string="dries\n")
+
+
 async def test_a_pointer_without_a_file_is_cleared_by_anyone(chat: Chat) -> None:
     chat.note.unlink()
     await done(chat.box(BOB), "delete", file_path="plan.md")

@@ -212,9 +212,15 @@ async def test_every_tool_that_the_model_is_told_of_exists(box: Toolbox) -> None
     assert all(tool["input_schema"]["additionalProperties"] is False for tool in DEFINITIONS)
 
 
-async def test_a_picture_comes_back_as_blocks_that_a_request_can_hold(box: Toolbox, scope: Scope) -> None:
-    (scope.memory_dir / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 30)
-    result = await box.call("read", {"file_path": "a.png"})
+async def test_a_picture_comes_back_as_blocks_that_a_request_can_hold(
+    scope: Scope, notes: Notes, now: Any, tmp_path: Path
+) -> None:
+    picture = tmp_path / "code" / "a.png"
+    picture.parent.mkdir()
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 30)
+    roots = (scope.memory_dir, picture.parent)
+    box = Toolbox(replace(scope, readable=roots), Rights(read=roots, write=(scope.memory_dir,)), notes, now)
+    result = await box.call("read", {"file_path": str(picture)})
     assert [block["type"] for block in result.content] == ["image"]
 
 

@@ -161,6 +161,24 @@ async def test_a_dream_that_touches_a_log_is_put_back(night: Night) -> None:
     assert night.state() == before
 
 
+async def test_folders_that_a_refused_dream_made_go_with_it_and_no_others(night: Night) -> None:
+    for name in ("empty/before", "team", "new-by-others"):
+        (night.directory / name).mkdir(parents=True)
+    night.put("logs/2026/04/2026-04-30.md", "- 10:00 Ann: hello\n")
+
+    async def stray(run: ScriptedRun, scope: Scope) -> None:
+        for name in ("logs/2026/05/2026-05-01.md", "empty/before/deep/er/a.md", "kept/a.md", "team-notes/b.md"):
+            await run.write(scope, name, f"- a fact in {name}\n")
+        await night.notes.write(scope, scope.memory_dir / "kept" / "c.md", "- just said\n", expected="")
+
+    before = {path for path in night.directory.rglob("*") if path.is_dir()}
+    night.run.script = stray
+    assert (await night.dream(night.scope)).ending is Ending.REFUSED
+    kept = {night.directory / "kept"}
+    assert {path for path in night.directory.rglob("*") if path.is_dir()} == before | kept
+    assert "kept/c.md" in night.state()
+
+
 async def test_what_others_wrote_meanwhile_is_never_put_back(night: Night) -> None:
     async def with_company(run: ScriptedRun, scope: Scope) -> None:
         await run.write(scope, "a.md", "- gone\n")

@@ -9,7 +9,7 @@ import pytest
 from memory import snapshot as snapshots
 from memory.dailylog import waiting_logs
 from memory.doubles import LocalLeases
-from memory.erasure import erase, erase_everywhere
+from memory.erasure import erase, erase_everywhere, hindrance
 from memory.errors import Conflict, WriteRefused
 from memory.facts import facts_of
 from memory.gone import Gone, Item, find, gone, holding, whole
@@ -353,6 +353,27 @@ async def test_logs_lose_the_lines_of_the_messages_and_those_that_tell_it_and_st
     assert done.stat().st_mode & 0o777 == 0o400
 
 
+async def test_a_log_that_is_not_utf8_loses_what_is_forgotten_and_keeps_its_other_bytes(scope: Scope) -> None:
+    path = write(scope, "logs/2026/05/2026-05-01.md", "")
+    path.write_bytes(f"- caf\xe9\n- {ZEBRA}\n- 10:01 Ann: hm <!-- m7 -->\n".encode("latin-1"))
+    write(scope, "animals.md", note(ZEBRA, "Ann keeps bees"))
+    await forget(scope, fact(ZEBRA), messages=[7])
+    assert path.read_bytes() == b"- caf\xe9\n"
+
+
+async def test_what_dreams_keep_holds_every_like_fact_that_stays_in_its_older_words_too(scope: Scope) -> None:
+    monday, tuesday = ("The dentist in Kiel is Dr. Holm, open on " + day for day in ("Monday", "Tuesday"))
+    ann, bob = (f"{name}: I prefer a zebra to any dog." for name in ("Ann", "Bob"))
+    write(scope, "dentists.md", note(tuesday, "The shed is green"))
+    write(scope, "pets.md", note(ann, bob))
+    write(scope, "monday.md", note(monday))
+    taken = snapshots.take(scope, NOON)
+    write(scope, "pets.md", note("Ann prefers a zebra", "Bob likes a zebra better than a dog"))
+    await forget(scope, fact(monday, "monday.md"), fact("Ann prefers a zebra", "pets.md"))
+    kept = {path.name: saved.text for path, saved in snapshots.load(scope, taken.folder).files.items()}
+    assert kept == {"dentists.md": note(tuesday, "The shed is green"), "pets.md": note(bob)}
+
+
 async def test_what_dreams_keep_loses_it_also_in_older_words(scope: Scope) -> None:
     write(scope, "animals.md", note("Ann keeps one zebra, called Zoe", "Ann keeps bees"))
     write(scope, "zoe.md", note(ZEBRA))
@@ -361,6 +382,7 @@ async def test_what_dreams_keep_loses_it_also_in_older_words(scope: Scope) -> No
     write(scope, "crlf.md", "- It snows\r\n- It hails\r\n")
     write(scope, "MEMORY.md", f"- [Zoe](zoe.md): {ZEBRA}\n- [Gone](gone.md): weather\n")
     taken = snapshots.take(scope, NOON)
+    write(scope, "animals.md", note("Ann keeps bees"))  # the older words stand only in what is kept
     await forget(scope, fact(ZEBRA, "zoe.md"), whole("gone.md", note("It rains in Kiel")))
     kept = {
         path.relative_to(scope.memory_dir).as_posix(): saved
@@ -408,6 +430,54 @@ async def test_a_note_that_is_changed_meanwhile_is_read_again_and_in_the_end_giv
     monkeypatch.setattr(notes, "write", never)
     with pytest.raises(Conflict, match="did not stand still"):
         await forget(scope, fact(ZEBRA), notes=notes)
+
+
+async def test_a_fact_that_stands_in_an_index_alone_is_found_and_erased(scope: Scope) -> None:
+    index = write(scope, "MEMORY.md", f"- {ZEBRA}\n- [Bees](bees.md) — zebras\n- Bob draws zebras and bees\n")
+    write(scope, "team/MEMORY.md", f"# Team\n\n{ZEBRA}\n")
+    write(scope, "bees.md", note("Ann keeps bees"))
+    [item] = [item for item in find(await files_of(scope), "Ann's zebra Zoe") if item.text == ZEBRA]
+    await forget(scope, item)
+    assert index.read_text() == "- [bees](bees.md)\n- Bob draws zebras and bees\n"
+    assert (scope.memory_dir / "team" / "MEMORY.md").read_text() == "# Team\n\n"
+    index.write_text(f"- {ZEBRA}\n- [Bees](bees.md) — zebras\n- Bob draws zebras and bees\n")
+    await forget(replace(scope, shared=False), item)
+    assert index.read_text() == "- [bees](bees.md)\n"
+
+
+def test_an_index_is_no_note_to_be_forgotten_as_a_whole() -> None:
+    files = {"MEMORY.md": f"- {ZEBRA}\n- A zebra is striped\n"}
+    assert {item.hash != "" for item in find(files, "zebra")} == {True}
+    assert gone(files, [Item(note="MEMORY.md")]).notes == frozenset()
+
+
+def test_words_of_a_title_make_no_fact_fit_that_has_none_of_them() -> None:
+    files = {
+        "ann-and-her-zebra.md": note(ZEBRA, "The key is red", "The gate is green"),
+        "dentist.md": note("On Friday"),
+    }
+    assert [item.text for item in find(files, "keeps a zebra")] == [ZEBRA]
+    assert [item.text for item in find(files, "the dentist")] == ["On Friday"]
+
+
+@pytest.mark.parametrize("spoil", ["read-only", "not UTF-8", "folder", "index"])
+async def test_what_stands_in_the_way_is_known_before_anything_changes(scope: Scope, spoil: str) -> None:
+    write(scope, "MEMORY.md", "- [B](b.md): zebra\n- [C](c/c.md)\n")
+    write(scope, "a.md", note(ZEBRA))
+    bad = write(scope, "c/c.md", note(ZEBRA, "It rains"))
+    if spoil == "not UTF-8":
+        bad.write_bytes(f"- {ZEBRA}\n- Caf\xe9\n".encode("latin-1"))
+    changed = {"folder": bad.parent, "index": scope.index, "read-only": bad}.get(spoil)
+    files, found = await files_of(scope), {"": scope}
+    what = gone(files, [fact(ZEBRA)])
+    if changed is not None:
+        changed.chmod(0o500)
+    there = await hindrance(found, what, holding(files, what), Notes(leases=LocalLeases()))
+    assert there.startswith("`MEMORY.md`: " if spoil == "index" else "`c/c.md`: ")
+    assert "make" in there or "save it as UTF-8" in there
+    if changed is not None:
+        changed.chmod(0o700)
+        assert await hindrance(found, what, holding(files, what), Notes(leases=LocalLeases())) == ""
 
 
 def test_a_search_names_facts_and_whole_notes_best_first_and_five_at_most() -> None:

@@ -27,9 +27,6 @@ TELLING = [
     "~~~diabetes\ninsulin: yes\n~~~",
     "```yaml\nill: diabetes\n\n- diabetes\n```",
     "    diabetes: yes",
-    "- bees\n> my diabetes",
-    "- bees\n  ```\n  diabetes: yes\n  ```",
-    "Bees:\n| a | b |\n|---|---|\n| diabetes | c |",
     "<!--\nno sugar:\n\ndiabetes\n-->",
     "<!-- a --><!-- diabetes -->",
     "<p>diabetes</p>",
@@ -91,6 +88,54 @@ def test_what_stands_around_facts_goes_where_it_betrays(telling: str) -> None:
 def test_what_shares_only_common_words_stays(aside: str) -> None:
     text = f"- Ann has bees in Kiel, 7 at a time\n\n{aside}\n\n- x y\n"
     assert left_of(f"{text}- {GONE}\n") == text
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "- Bees:\n> a hive\n> my diabetes",
+        "- bees\n  ```\n  diabetes: yes\n  ```",
+        "Bees:\n| a | b |\n|---|---|\n| diabetes | c |",
+        "- bees\n<details>diabetes</details>",
+    ],
+)
+def test_a_fact_that_stays_keeps_its_quote_code_and_table(fact: str) -> None:
+    left = left_of(f"# Diabetes\n\n{fact}\n\n{STAY}- {GONE}\n")
+    assert left == f"\n{fact}\n\n{STAY}"
+
+
+@pytest.mark.parametrize(
+    ("said", "stays", "around"),
+    [
+        ("Ann's therapist is Margaret Hollis", "Ann buys margarine", "Margaret"),
+        ("Ann keeps a fox", "The shed is green", "The foxes"),
+        ("Anna has a cherry tree", "The shed is green", "Cherries"),
+        ("Die Katze heißt Минка", "The shed is green", "Минку"),
+        ("안나의 고양이는 나비이다", "The shed is green", "나비의 집"),
+        ("アンの猫はタマです", "The shed is green", "タマ"),
+        ("The door code is 47", "The shed is green", "47"),
+        ("Ann is 39", "Ann is 40", "Age: 39"),
+        ("Ann loves 🦓 most", "The shed is green", "🦓\ufe0f"),
+        ("Ann keeps a zebrafish", "A zebra is in the zoo", "Zebrafish"),
+        ("Ann keeps a zebrafish", "The shed is green", "ze\u00adbra\u200bfish"),
+        ("Ann keeps a zebrafish", "The shed is green", "ze**bra**fish"),
+        ("Ann keeps a zebrafish", "The shed is green", "zebr&#97;fish"),
+        ("Ann keeps a zebrafish", "The shed is green", "see http://x.test/myzebrafish.png"),
+        ("Ann keeps a zebra-fish", "The shed is green", "zebrafish"),
+        ("Ann isst im Café", "The shed is green", "Cafe"),
+    ],
+)
+def test_a_word_that_no_fact_that_stays_has_betrays_in_any_form(said: str, stays: str, around: str) -> None:
+    what = gone({"a.md": f"- {said}\n- {stays}\n"}, [Item(note="a.md", hash=fact_hash(said))])
+    assert what.betrays(around)
+    assert redacted(f"## {around}\n\n- {said}\n- {stays}\n", what.same, what.betrays, title="x") == f"\n- {stays}\n"
+
+
+@pytest.mark.parametrize("around", ["Sheds", "What Ann is", "The green shed", "3 keys", "Ann's"])
+def test_a_word_that_a_fact_that_stays_has_betrays_nothing(around: str) -> None:
+    said = "Ann has a shed"
+    what = gone({"a.md": f"- {said}\n- Ann is in green sheds\n- The shed\n"}, [Item(note="a.md", hash=fact_hash(said))])
+    assert not what.betrays(around)
 
 
 def test_nothing_is_joined_by_what_goes_between() -> None:
@@ -184,6 +229,13 @@ diabetes
     assert left == (
         "Ann is ill:\n\n- [Bees](bees.md) — in Kiel\n- [Ann (ill)](note-1.md): who she is\n- [of ann](<of ann.md>)\n"
     )
+
+
+def test_a_fact_that_stands_in_an_index_goes_whole_and_the_others_stay_whole() -> None:
+    index = f"# Diabetes\n- {GONE}\n- [Bees](bees.md) — diabetes\n- Bob keeps:\n  diabetes leaflets\n\n[b](b.md)\n"
+    what = forgotten(STAY)
+    left = index_without(index, what.betrays, names=lambda name: name, drop=what.same)
+    assert left == "- [bees](bees.md)\n- Bob keeps:\n  diabetes leaflets\n\n[b](b.md)\n"
 
 
 def test_an_index_in_a_folder_names_notes_from_there() -> None:

@@ -222,6 +222,22 @@ async def test_a_log_that_is_distilled_while_a_run_adds_to_it_leaves_the_cursor(
     assert (await run(log, ScriptedFork())).cursor_moves
 
 
+async def test_a_log_that_a_hand_made_unreadable_is_left_and_a_run_that_could_not_add_to_it_has_failed(
+    scope: Scope,
+) -> None:
+    log = replace(scope, mode=Mode.LOG)
+    path = log_path(scope, NOW)
+    path.parent.mkdir(parents=True)
+
+    async def spoilt(prompt: str, *, rights: Rights, max_turns: int) -> RunReport:
+        path.write_bytes(b"- caf\xe9\n")
+        return RunReport(outcome=Outcome.COMPLETED, written=(), text="", turns=2)
+
+    assert not (await extract(log, TURN, spoilt, Scanner(), SETTINGS, clock)).cursor_moves
+    assert path.with_name("2031-05-06.2.md").as_posix() in await prompt_for(log)
+    assert (await run(log, ScriptedFork())).cursor_moves
+
+
 async def test_a_run_whose_prompt_is_of_the_other_mode_is_told_the_rules_that_hold_now(scope: Scope) -> None:
     log = replace(scope, mode=Mode.LOG)
     switched_on = await prompt_for(log, replace(TURN, shown=rules(scope, SETTINGS)))

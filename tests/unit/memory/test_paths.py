@@ -347,3 +347,27 @@ def test_a_name_that_is_no_text_is_refused_even_where_it_exists(tmp_path: Path) 
     (scope.memory_dir / name).touch()
     with pytest.raises(PathRefused, match="not valid Unicode"):
         readable_path(scope, name)
+
+
+@pytest.mark.parametrize("name", [".pets.md", ".hidden/pets.md", "team/.pets.md", "a/.b/c.md"])
+def test_no_name_in_memory_begins_with_a_dot(tmp_path: Path, name: str) -> None:
+    scope = make_scope(make_homes(tmp_path / "homes"))
+    place = scope.memory_dir / name
+    place.parent.mkdir(parents=True)
+    place.write_text("- Ann keeps bees\n")
+    for reach in (readable_path, writable_path):
+        with pytest.raises(PathRefused, match="begins with a dot"):
+            reach(scope, name)
+
+
+@pytest.mark.parametrize("name", ["pets.txt", "pets.markdown", "pets.MD", "pets"])
+def test_of_memory_only_notes_are_read_and_of_the_project_every_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / "code").mkdir()
+    scope = make_scope(make_homes(tmp_path / "homes"), project=ProjectRef(name="p", root=tmp_path / "code"))
+    ensure(scope)
+    for place in (scope.memory_dir / name, tmp_path / "code" / name):
+        place.write_text("Ann keeps bees\n")
+    with pytest.raises(PathRefused, match="no note"):
+        readable_path(scope, name)
+    assert readable_path(scope, str(tmp_path / "code" / name)) == tmp_path / "code" / name
+    assert readable_path(scope, ".") == scope.memory_dir

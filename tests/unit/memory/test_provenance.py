@@ -167,6 +167,43 @@ async def test_a_turn_may_note_nothing_new_once_something_was_forgotten(scope: S
     assert not (scope.memory_dir / "a.md").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("b.md", "---\ndescription: Ann drinks tea\n---\n"),
+        ("b.md", "# Tea\n"),
+        ("a.md", "---\nname: Tea\n---\n- Ann drinks milk\n"),
+        ("MEMORY.md", "- [A](a.md): tea\n"),
+        ("MEMORY.md", "Ann drinks tea\n"),
+        ("a.md", "- Ann drinks milk\n- Ann drinks milk\n"),
+    ],
+)
+async def test_once_something_was_forgotten_no_line_is_added_be_it_a_header_or_a_pointer(
+    scope: Scope, notes: Notes, name: str, text: str
+) -> None:
+    async def erased() -> bool:
+        return True
+
+    first = await notes.write(scope, scope.memory_dir / "a.md", "- Ann drinks milk\n", expected="")
+    seen = notes.watched(Witness(erased))
+    with pytest.raises(WriteRefused, match="forgotten"):
+        await seen.write(scope, scope.memory_dir / name, text, expected=first.hash if name == "a.md" else "")
+
+
+async def test_a_description_alone_and_a_line_of_an_index_are_facts_that_a_run_adds(scope: Scope, notes: Notes) -> None:
+    witness = Witness()
+    seen, path = notes.watched(witness), scope.memory_dir / "a.md"
+    await seen.write(scope, path, "---\ndescription: Ann drinks tea\n---\n", expected="")
+    await seen.append(scope, scope.memory_dir / "MEMORY.md", "- [A](a.md): drinks\n- Bob eats no nuts")
+    told = {("a.md", "Ann drinks tea"), ("MEMORY.md", "Bob eats no nuts")}
+    assert {(fact.note, fact.fact) for fact in witness.added} == told
+    await seen.append(scope, path, "- Ann likes milk")
+    assert {fact.fact for fact in witness.added} == {"Ann drinks tea", "Bob eats no nuts", "Ann likes milk"}
+    await seen.edit(scope, path, "- Ann likes milk", "", expected=None)
+    assert {(fact.note, fact.fact) for fact in witness.added} == told
+    assert witness.gone == ()
+
+
 async def test_outside_of_memory_there_is_nothing_to_witness(scope: Scope, tmp_path: Path) -> None:
     witness = Witness()
     await witness(scope, tmp_path / "else.md", before="", after="- one")
@@ -200,6 +237,15 @@ class TestExtraction:
         await seen.append(scope, new, "- Rent is due (Ann, 2026-08-01)")
         with pytest.raises(WriteRefused, match="already noted"):
             await seen.append(scope, new, "- Rent is due (Ann, 2026-05-01)")
+
+    @pytest.mark.parametrize("name", ["Ada0", "user_42", "O'Neil", "Ann (work)", "Smith, Ann", "🦊", "李雷", "דוד"])
+    async def test_what_somebody_said_again_is_noted_already_whatever_their_name(
+        self, scope: Scope, notes: Notes, name: str
+    ) -> None:
+        (scope.memory_dir / "old.md").write_text(f"- Rent is due ({name}, 2026-04-01)\n")
+        seen = notes.watched(ExtractionWitness(heard=[said("The rent")], shown=()))
+        with pytest.raises(WriteRefused, match="already noted"):
+            await seen.write(scope, scope.memory_dir / "new.md", f"- Rent is due ({name}, 2026-05-01)\n", expected="")
 
     async def test_a_fact_may_move_and_a_correction_may_end_in_known_words(
         self, scope: Scope, notes: Notes, noted: Path

@@ -1,3 +1,4 @@
+import random
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -6,6 +7,7 @@ import anyio
 import httpx
 import pytest
 
+from memory.index import pointers
 from memory.notes import content_hash
 from memory.team.copy import Copy
 from memory.team.errors import SyncFailed
@@ -52,6 +54,48 @@ async def test_when_both_changed_the_servers_text_stays_and_the_other_is_kept_be
     assert copy == f"a.conflict-{content_hash('by Bob')[7:15]}.md"
     await sync(bob, ann)
     assert ann.files() == {"a.md": "by Ann"}, "a conflict copy never leaves its home"
+
+
+def points(*names: str, hook: str = "") -> str:
+    return "".join(f"- [{name}]({name}.md){hook}\n" for name in names)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_of_an_index_that_both_changed_every_line_gets_everywhere_and_no_copy_is_kept(
+    ann: Member, bob: Member, seed: int
+) -> None:
+    dice = random.Random(seed)
+    names = ["a", "b", "c", "d"]
+    common = dice.sample(names, dice.randrange(3))
+    for member in (ann, bob):
+        own = [name for name in names if name in common or dice.random() < 0.5]
+        dice.shuffle(own)
+        member.write("MEMORY.md", dice.choice(["", "# Index\n\n"]) + points(*own))
+        for name in own:
+            member.write(f"{name}.md", name)
+    there = {key for member in (ann, bob) for key in member.files()}
+    await sync(ann, bob, ann, bob)
+    assert ann.files() == bob.files()
+    assert set(ann.files()) == there, "no conflict copy"
+    assert sorted(to for _, to in pointers(ann.files()["MEMORY.md"])) == sorted(there - {"MEMORY.md"})
+    ann.wire.seen.clear()
+    await sync(ann, bob)
+    assert ann.wire.bodies() == [], "and they come to rest"
+
+
+async def test_of_two_lines_for_one_note_the_servers_stays_and_what_is_deleted_has_none(
+    ann: Member, bob: Member
+) -> None:
+    for key in ("a", "b"):
+        ann.write(f"{key}.md", key)
+    ann.write("MEMORY.md", points("a", "b"))
+    await sync(ann, bob)
+    ann.write("MEMORY.md", points("a", hook=" — by Ann"))
+    (ann.team / "b.md").unlink()
+    bob.write("MEMORY.md", points("a", hook=" — by Bob") + points("b") + "Ask Kim about the rest.\n")
+    await sync(ann, bob, ann, bob)
+    assert ann.files() == bob.files()
+    assert ann.files() == {"a.md": "a", "MEMORY.md": points("a", hook=" — by Ann") + "Ask Kim about the rest.\n"}
 
 
 async def test_a_deletion_travels_and_does_not_come_back(ann: Member, bob: Member) -> None:
