@@ -149,7 +149,8 @@ class Clearing:
     async def leave_team(self, session: AsyncSession, principal: str, team: Gone) -> None:
         """End those sessions of another principal of the project that were shown what stood in the team's notes.
 
-        What people said there stays, and so do their own notes.
+        One in which a turn is under way ends too, and that turn is not carried on: it may have read them by a tool. What
+        people said there before stays, and so do their own notes.
         """
         await _drop_sources(session, principal, self._scope.project, team, FactRow.note.like(f"{TEAM}/%"))
         names = [name for name in self._names if name.startswith(f"{TEAM}/")]
@@ -161,6 +162,9 @@ class Clearing:
             return _without_told(_left_of_index(index, team, folder=f"{TEAM}/"), team)
 
         mine = (SessionRow.principal == principal, SessionRow.project == self._scope.project)
+        running = select(InboxRow.conversation).where(InboxRow.principal == principal, InboxRow.state == "claimed")
+        under_way = (*mine, ~SessionRow.ended, SessionRow.conversation.in_(running))
+        await session.execute(update(SessionRow).where(*under_way).values(ended=True))
         await _end_those_shown(session, mine, clear, tells)
 
     def _betraying(self, texts: Mapping[int, Sequence[str]]) -> set[int]:

@@ -67,6 +67,22 @@ async def test_every_copy_here_is_cleared_before_forgotten_is_said(tmp_path: Pat
         assert (len(names[0]), names[1:]) == (1, [names[0]] * 2)
 
 
+async def test_a_chat_whose_turn_has_read_it_meanwhile_carries_it_into_no_later_request(tmp_path: Path) -> None:
+    async def forgotten_meanwhile(_: object) -> str:
+        assert "Forgotten" in await forget(running, IN_G)
+        return "I have looked."
+
+    async with whole(tmp_path / "home", GARDEN) as running:
+        await shared(running, FACT)
+        running.then(calls(("read", {"file_path": "team/pets.md"})), forgotten_meanwhile)
+        await running.tell(IN_H, "Have a look at the team's notes")
+        await running.settled()
+        since = len(running.model.requests)
+        await running.tell(IN_H, "What does the team keep in the tank?")
+        await running.settled()
+        assert not [each for each in list(running.model.requests)[since:] if CANARY.encode() in each.raw]
+
+
 async def test_it_is_said_that_the_server_does_not_know_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with whole(tmp_path / "home", GARDEN) as running:
         await shared(running, FACT)
