@@ -125,8 +125,8 @@ class Folder:
 def walk(top: Path, *, enter: Callable[[str], bool]) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
     """Yield the Markdown files below a directory: an open handle of their folder, its path and `/`, the entry.
 
-    `enter` is asked about each folder by its path from the top. Links are passed over, and so is what can't be
-    listed or lies deeper than 32 folders. The handle is closed when the next one is asked for.
+    `enter` is asked about each folder by its path from the top. Links and hidden files are passed over, and so is what
+    can't be listed or lies deeper than 32 folders. The handle is closed when the next one is asked for.
     """
     with suppress(OSError):
         handle = os.open(top, _DIRECTORY)
@@ -143,7 +143,7 @@ def _below(
         entries = list(listing)
     for entry in entries:
         name = entry.name
-        if name.endswith(".md") and entry.is_file(follow_symlinks=False):
+        if name.endswith(".md") and not name.startswith(".") and entry.is_file(follow_symlinks=False):
             yield handle, folder, entry
         elif depth and entry.is_dir(follow_symlinks=False) and enter(folder + name):
             with suppress(OSError):

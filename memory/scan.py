@@ -97,7 +97,7 @@ class Scanner:
     ) -> list[NoteHeader]:
         """Return the headers of the notes below a directory, newest first, `skip` left out, then capped.
 
-        Indexes, day logs, hidden folders, links and files that can't be read are passed over, and `team/` unless it
+        Indexes, day logs, what is hidden, links and files that can't be read are passed over, and `team/` unless it
         is `team`. Never raises: a directory that can't be listed has no notes. A caller that is cancelled does not
         wait for the disk.
         """

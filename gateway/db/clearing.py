@@ -149,8 +149,8 @@ class Clearing:
     async def leave_team(self, session: AsyncSession, principal: str, team: Gone) -> None:
         """End those sessions of another principal of the project that were shown what stood in the team's notes.
 
-        One in which a turn is under way ends too, and that turn is not carried on: it may have read them by a tool. What
-        people said there before stays, and so do their own notes.
+        One in which a turn is under way ends too, and that turn is not carried on: it may have read them by a tool.
+        What people said there before stays, and so do their own notes.
         """
         await _drop_sources(session, principal, self._scope.project, team, FactRow.note.like(f"{TEAM}/%"))
         names = [name for name in self._names if name.startswith(f"{TEAM}/")]

@@ -50,8 +50,6 @@ BROKEN: Mapping[str, bytes] = {
     "\u202egnp.md": b"zebra-rtl",
     "\u05d0\u05d1.md": b"zebra-hebrew",
     "cafe\u0301.md": b"zebra-nfd",
-    "..md": b"zebra-dots",
-    ".md": b"zebra-nameless",
     "-rf.md": b"zebra-minus",
     "~.md": b"zebra-tilde",
     "a\\b.md": b"zebra-backslash",
@@ -69,8 +67,10 @@ UNUSABLE: Mapping[bytes, bytes] = {
     b"tab\t.md": b"zebra-tab",
     b"caf\xe9.md": b"zebra-name",
     "next\u0085line.md".encode(): b"zebra-nel",
+    b"..md": b"zebra-dots",
+    b".md": b"zebra-nameless",
 }
-"""Files whose names no line of a list can carry: they stay where they are and are not looked at."""
+"""Files whose names no line of a list can carry, and hidden ones: they stay where they are and are not looked at."""
 
 
 def nest(folder: Path, levels: int) -> None:

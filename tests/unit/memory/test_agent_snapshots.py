@@ -198,11 +198,16 @@ async def test_a_file_larger_than_a_note_may_be_is_passed_over(world: World) -> 
 async def test_a_note_whose_counterpart_cant_be_taken_over_stays_as_it_is(world: World) -> None:
     world.snapshot(a="A", large="x" * (SETTINGS.write_max_bytes + 1))
     world.local("large.md", "mine")
-    (world.memory.memory_dir / "latin.md").write_bytes(b"\xe9")
     await world.snapshots.replace(world.memory, agent(), await world.check())
     assert (world.memory.memory_dir / "large.md").read_text() == "mine"
-    assert (world.memory.memory_dir / "latin.md").read_bytes() == b"\xe9"
     assert (world.memory.memory_dir / "a.md").read_text() == "A"
+
+
+async def test_a_note_that_is_no_text_goes_with_the_others_that_the_snapshot_takes_the_place_of(world: World) -> None:
+    world.snapshot(a="A")
+    (world.memory.memory_dir / "latin.md").write_bytes(b"\xe9")
+    await world.snapshots.replace(world.memory, agent(), await world.check())
+    assert world.held() == {"a.md": "A"}
 
 
 async def test_a_snapshot_that_is_gone_takes_no_note_along(world: World) -> None:
