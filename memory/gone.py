@@ -7,6 +7,7 @@ from functools import cached_property
 import regex
 
 from memory.facts import facts, facts_of, is_index, plainly
+from memory.metadata import parse
 from memory.own_words import OwnWords
 from memory.provenance import fact_hash, normal
 from memory.rank import FUNCTION_WORDS
@@ -176,6 +177,18 @@ def gone(files: Mapping[str, str], items: Iterable[Item]) -> Gone:
 
 def _plainly(text: str) -> Mapping[str, str]:
     return plainly(text) if facts(text) else {about: about for about in facts_of(text)}
+
+
+def mentioning(files: Mapping[str, str], what: Gone) -> list[str]:
+    """Return the names of the notes whose headers say it, though none of their facts is it; they lose no fact."""
+    notes = (note for note in files if not note.startswith(f"{LOGS}/") and not is_index(note))
+    return [note for note in notes if _header_says(files[note], note, what)]
+
+
+def _header_says(text: str, note: str, what: Gone) -> bool:
+    own = facts_of(text, note)
+    values = (value for value in parse(text)[0].values() if isinstance(value, str) and value not in own)
+    return not any(map(what.same, own)) and any(map(what.tells, values))
 
 
 def holding(files: Mapping[str, str], what: Gone) -> list[str]:

@@ -18,7 +18,7 @@ from memory.erasure import erase_everywhere, hindrance
 from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
 from memory.extract import writable
 from memory.facts import facts_of, is_index
-from memory.gone import FOUND, Gone, Item, find, gone, holding, whole
+from memory.gone import FOUND, Gone, Item, find, gone, holding, mentioning, whole
 from memory.lookup import named, title
 from memory.notes import Notes
 from memory.paths import TEAM
@@ -214,6 +214,9 @@ class ErasureCommands:
         async with self.leases.hold(f"memory:{scope.memory_dir}", seconds=_LEASE_SECONDS, wait=_LEASE_SECONDS):
             files = await self._files(scope, found)
         held = await to_thread.run_sync(holding, files, meant.what)
+        closed = f"{TEAM}/" if scope.team_dir not in writable(scope, self.settings.memory) else None
+        beside = await to_thread.run_sync(mentioning, files, meant.what)
+        held += [note for note in beside if not fixed(found, [note]) and not (closed and note.startswith(closed))]
         return [*dict.fromkeys((*meant.held, *held))], await to_thread.run_sync(_of_team, files, meant.what) or team
 
     async def _messages(self, scope: Scope, what: Gone, sources: Sequence[Source], *, after: int = 0) -> frozenset[int]:

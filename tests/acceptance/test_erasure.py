@@ -67,6 +67,18 @@ async def forget(running: Whole, who: Speaker = ANN) -> str:
     return await running.tell(who, "/forget all")
 
 
+async def test_another_note_whose_header_says_it_loses_that_and_keeps_its_facts(running: Whole) -> None:
+    said = f"Ann keeps a {CANARY} in a tank"
+    memory = (await running.remember(ANN, said, name="pets")).parent
+    (memory / "shed.md").write_text(f"---\nname: Shed\ndescription: {said}\n---\n\n- The shed is green\n")
+    assert "Forgotten: 1 fact." in await forget(running)
+    assert "- The shed is green\n" in (memory / "shed.md").read_text()
+    assert on_disk(memory) == []
+    since = len(running.model.requests)
+    await running.tell(ANN, "What do I keep in the tank?")
+    assert leaks(running, since=since) == []
+
+
 async def test_a_note_is_found_by_its_title_and_those_that_share_one_are_listed(running: Whole) -> None:
     await running.remember(ANN, "Ann keeps bees", name="bees-of-ann")
     assert "`/forget bees-of-ann.md yes`" in await running.tell(ANN, "/forget NOTE")
