@@ -180,15 +180,15 @@ def _plainly(text: str) -> Mapping[str, str]:
 
 
 def mentioning(files: Mapping[str, str], what: Gone) -> list[str]:
-    """Return the names of the notes whose headers say it, though none of their facts is it; they lose no fact."""
+    """Return the names of the notes that betray it by name or header and hold no fact that is it: they lose none."""
     notes = (note for note in files if not note.startswith(f"{LOGS}/") and not is_index(note))
-    return [note for note in notes if _header_says(files[note], note, what)]
+    return [note for note in notes if _betrays_around(files[note], note, what)]
 
 
-def _header_says(text: str, note: str, what: Gone) -> bool:
+def _betrays_around(text: str, note: str, what: Gone) -> bool:
     own = facts_of(text, note)
-    values = (value for value in parse(text)[0].values() if isinstance(value, str) and value not in own)
-    return not any(map(what.same, own)) and any(map(what.tells, values))
+    values = [value for value in parse(text)[0].values() if isinstance(value, str) and value not in own]
+    return not any(map(what.same, own)) and any(map(what.betrays, [title_of(note), *values]))
 
 
 def holding(files: Mapping[str, str], what: Gone) -> list[str]:

@@ -70,9 +70,11 @@ async def forget(running: Whole, who: Speaker = ANN) -> str:
 async def test_another_note_whose_header_says_it_loses_that_and_keeps_its_facts(running: Whole) -> None:
     said = f"Ann keeps a {CANARY} in a tank"
     memory = (await running.remember(ANN, said, name="pets")).parent
-    (memory / "shed.md").write_text(f"---\nname: Shed\ndescription: {said}\n---\n\n- The shed is green\n")
+    for name in ("shed", f"{CANARY}-shed"):
+        (memory / f"{name}.md").write_text(f"---\nname: Shed\ndescription: {said}\n---\n\n- The {name[-4:]} is green\n")
     assert "Forgotten: 1 fact." in await forget(running)
     assert "- The shed is green\n" in (memory / "shed.md").read_text()
+    assert sum("- The shed is green\n" in path.read_text() for path in memory.glob("*.md")) == 2
     assert on_disk(memory) == []
     since = len(running.model.requests)
     await running.tell(ANN, "What do I keep in the tank?")
