@@ -21,15 +21,22 @@ from tests.postgres import sqlite_only
 
 
 class SlowAdapter(RecordingAdapter):
-    """A platform that takes its time before and after it has acted, so that a cut can fall on either side."""
+    """A platform that takes its time before and after it has acted, so that a cut can fall on either side.
+
+    `acts` counts what it was asked to do: a cut is set by it, not by a clock, and falls early on a fast machine too.
+    """
+
+    acts = 0
 
     async def deliver(self, post: Outbound) -> str:
+        self.acts += 1
         await asyncio.sleep(0.002)
         message_id = await super().deliver(post)
         await asyncio.sleep(0.002)
         return message_id
 
     async def open_live(self, *args: Any, **kwargs: Any) -> Any:
+        self.acts += 1
         live = await super().open_live(*args, **kwargs)
         await asyncio.sleep(0.002)
         return live
@@ -91,7 +98,10 @@ async def test_whenever_it_is_cut_off_each_message_is_answered_once_and_in_order
         turns = EchoTurns(database, inbox, outbox, adapter)
         worker = Worker(inbox, turns, now, concurrency=3, patience=60.0)
         tasks = [asyncio.create_task(worker.run()), asyncio.create_task(outbox.deliver(turns.adapters))]
-        await asyncio.sleep(chance.uniform(0.005, 0.06) + lives / 100)  # longer each time, so that it comes to an end
+        last = adapter.acts + chance.randint(1, 3 + lives)  # more each time, so that it comes to an end
+        while adapter.acts < last and await unfinished(database):
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(chance.uniform(0.0, 0.006))
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
