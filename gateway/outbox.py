@@ -32,6 +32,7 @@ from gateway.db.engine import Database
 from gateway.db.line import Line
 from gateway.db.marks import answers_cleared
 from gateway.db.models import OutboxRow
+from gateway.db.rows import add_missing
 from gateway.errors import ClaimLost
 from memory.ports import Clock
 
@@ -107,17 +108,23 @@ class Outbox:
             await self.enqueue(session, posts)
         self.wake()
 
+    async def holds_back(self, address: Address) -> bool:
+        """Return whether a part waits here that is yet to be posted: what is shown past the line would overtake it."""
+        mine = (self._line.is_open(OutboxRow), OutboxRow.conversation == str(address))
+        unposted = select(OutboxRow.id).where(*mine, OutboxRow.message_id == "").limit(1)
+        async with self._database.read() as session:
+            return await session.scalar(unposted) is not None
+
     async def begin_live(self, post: Post) -> str | None:
         """Note that `post` is about to be shown while it grows.
 
         Returns None the first time; on a rerun the id of the message that was posted then, empty if that is unknown.
+        Not to be called while the conversation `holds_back` what is shown.
         """
         async with self._database.write() as session:
-            known = await session.scalar(select(OutboxRow).where(OutboxRow.key == post.key))
-            if known is not None:
-                return known.message_id
-            session.add(self._row(post, state="live", unsure=True))
-        return None
+            if await add_missing(session, self._row(post, state="live", unsure=True)):
+                return None
+            return await session.scalar(select(OutboxRow.message_id).where(OutboxRow.key == post.key))
 
     async def live_posted(self, key: str, message_id: str) -> None:
         """Keep the id of the message that shows the live answer; empty: it was surely not posted."""

@@ -37,7 +37,7 @@ class LiveReply:
         self._live: Live | None = None
         self._closed = False
         self._status = "thinking…"
-        self._began = asyncio.get_running_loop().time()
+        self._stays_from = asyncio.get_running_loop().time() + _STAYS_AFTER
         self.text = ""
 
     async def show(self, event: Event) -> None:
@@ -61,10 +61,7 @@ class LiveReply:
     async def _open(self) -> None:
         address = self._post.address
         stays = self._adapter.live_stays(address)
-        if stays and asyncio.get_running_loop().time() - self._began < _STAYS_AFTER:
-            return
-        if stays and await self._outbox.begin_live(self._post) is not None:
-            self._closed = True  # a rerun after a crash: the message is there already and gets the final text
+        if stays and not await self._may_stay():
             return
         try:
             self._live = await self._adapter.open_live(
@@ -78,6 +75,17 @@ class LiveReply:
             return
         if stays:
             await self._outbox.live_posted(self._post.key, self._live.message_id)
+
+    async def _may_stay(self) -> bool:
+        """Return whether a message that stays may be posted now."""
+        time = asyncio.get_running_loop().time()
+        if time < self._stays_from:
+            return False
+        if await self._outbox.holds_back(self._post.address):
+            self._stays_from = time + _STAYS_AFTER  # an answer before this one is still to be posted: look again then
+            return False
+        self._closed = await self._outbox.begin_live(self._post) is not None
+        return not self._closed  # a rerun after a crash: the message is there already and gets the final text
 
     async def close(self) -> None:
         """Stop showing, so that the final text can take its place."""

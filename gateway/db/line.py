@@ -31,6 +31,9 @@ class Line(Generic[Row]):
         """Take the first row that is ready, or whose holder's lease ran out; None if there is none.
 
         Rows of other platforms wait: nobody here could answer them.
+
+        On PostgreSQL the older rows are looked at as they were when the statement began, even if the row that it takes
+        has changed since. That only holds back more, as nothing that was settled opens again.
         """
         table, other = self._table, aliased(self._table)
         same = and_(other.conversation == table.conversation, self.is_open(other))

@@ -1,4 +1,4 @@
-"""The line from inbox to outbox, cut off again and again at moments that nobody chose."""
+"""The line from inbox to outbox, cut off again and again at moments that nobody chose, and with two replicas on it."""
 
 import asyncio
 import random
@@ -11,13 +11,16 @@ from sqlalchemy import select
 from adapters.base import Account, Inbound, Outbound
 from adapters.doubles import RecordingAdapter
 from gateway.agent.events import TextSoFar
-from gateway.db.engine import Database
+from gateway.db.engine import Database, connect
 from gateway.db.models import InboxRow, OutboxRow
 from gateway.inbox import Claim, Inbox
 from gateway.outbox import Outbox, Post
 from gateway.reply import live_reply
 from gateway.worker import Worker
-from tests.postgres import sqlite_only
+from tests.waiting import until
+
+QUICK = (".1", ".3")
+"""How messages end that are answered before anything of the answer would be shown: the outbox alone posts it."""
 
 
 class SlowAdapter(RecordingAdapter):
@@ -37,6 +40,7 @@ class SlowAdapter(RecordingAdapter):
 
     async def open_live(self, *args: Any, **kwargs: Any) -> Any:
         self.acts += 1
+        await asyncio.sleep(0.002)
         live = await super().open_live(*args, **kwargs)
         await asyncio.sleep(0.002)
         return live
@@ -55,7 +59,8 @@ class EchoTurns:
         adapter = self.adapters["telegram"]
         recipient = Account(platform="telegram", user="42")
         async with live_reply(adapter, self._outbox, self.posts(claim, "…")[0], recipient) as reply:
-            await reply.show(TextSoFar(text="growing"))
+            if not claim.inbound.text.endswith(QUICK):
+                await reply.show(TextSoFar(text="growing"))
             await asyncio.sleep(0.003)
         async with self._database.write() as session:
             await self._inbox.finish(session, claim)
@@ -67,45 +72,79 @@ class EchoTurns:
         return [Post(key=f"{claim.id}{kind}:0", principal="p", address=address, part={"text": markdown})]
 
 
-async def unfinished(database: Database) -> bool:
+async def done(database: Database) -> bool:
     async with database.read() as session:
         waits = await session.scalar(select(InboxRow.id).where(InboxRow.state.in_(("pending", "claimed"))).limit(1))
         posts = await session.scalar(select(OutboxRow.id).where(OutboxRow.state != "sent").limit(1))
-    return waits is not None or posts is not None
+    return waits is None and posts is None
 
 
-@sqlite_only  # what a dead process held is taken over at once on one machine alone; elsewhere leases run out
+@pytest.fixture(autouse=True)
+def _shown_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.reply._STAYS_AFTER", 0.0)
+
+
+async def ask(inbox: Inbox, said: Callable[..., Inbound], *, times: int) -> dict[str, list[str]]:
+    """Store this many messages in each of three chats; return what each chat is to show."""
+    for number in range(times):
+        for chat in "012":
+            await inbox.add(said(f"{chat}.{number}", chat=chat), principal="p")
+    return {chat: [f"re {chat}.{number}" for number in range(times)] for chat in "012"}
+
+
+def seen(adapter: RecordingAdapter) -> dict[str, list[str]]:
+    return {chat: [one.text for one in adapter.shown.values() if one.address.chat == chat] for chat in "012"}
+
+
+def begin(database: Database, adapter: RecordingAdapter, now: Any) -> list["asyncio.Task[None]"]:
+    """Start a process's worker and delivery."""
+    outbox = Outbox(database, now)
+    inbox = Inbox(database, outbox, now, lease=30.0)
+    turns = EchoTurns(database, inbox, outbox, adapter)
+    worker = Worker(inbox, turns, now, concurrency=3, patience=60.0)
+    return [asyncio.create_task(worker.run()), asyncio.create_task(outbox.deliver(turns.adapters))]
+
+
+async def end(tasks: list["asyncio.Task[None]"]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
 @pytest.mark.parametrize("seed", range(6))
 async def test_whenever_it_is_cut_off_each_message_is_answered_once_and_in_order(
-    *, database: Database, said: Callable[..., Inbound], now: Any, monkeypatch: pytest.MonkeyPatch, seed: int
+    *, database: Database, inbox: Inbox, said: Callable[..., Inbound], now: Any, seed: int
 ) -> None:
-    monkeypatch.setattr("gateway.reply._STAYS_AFTER", 0.0)
     chance = random.Random(seed)
     adapter = SlowAdapter(can_find=True)
-    expected = {str(chat): [f"re {chat}.{number}" for number in range(3)] for chat in range(3)}
-    first = Inbox(database, Outbox(database, now), now, lease=30.0)
-    for number in range(3):
-        for chat in expected:
-            await first.add(said(f"{chat}.{number}", chat=chat), principal="p")
+    expected = await ask(inbox, said, times=3)
     lives = 0
-    while await unfinished(database):
+    while not await done(database):
         lives += 1
-        assert lives < 300
-        outbox = Outbox(database, now)
-        inbox = Inbox(database, outbox, now, lease=30.0)
-        await inbox.take_over()
-        await outbox.take_over()
-        turns = EchoTurns(database, inbox, outbox, adapter)
-        worker = Worker(inbox, turns, now, concurrency=3, patience=60.0)
-        tasks = [asyncio.create_task(worker.run()), asyncio.create_task(outbox.deliver(turns.adapters))]
+        assert lives < 200
+        tasks = begin(database, adapter, now)
         last = adapter.acts + chance.randint(1, 3 + lives)  # more each time, so that it comes to an end
-        while adapter.acts < last and await unfinished(database):
+        for _ in range(500):  # no longer: on PostgreSQL a claim that was cut off may still be stored, and holds all up
+            if adapter.acts >= last or await done(database):
+                break
             await asyncio.sleep(0.001)
         await asyncio.sleep(chance.uniform(0.0, 0.006))
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        now.forward(400)
-    seen = {chat: [one.text for one in adapter.shown.values() if one.address.chat == chat] for chat in expected}
-    assert seen == expected
-    assert lives > 2
+        await end(tasks)
+        now.forward(400)  # the leases of the dead run out
+    assert seen(adapter) == expected
+    assert lives > 1
+
+
+async def test_two_replicas_answer_each_message_once_and_in_order(
+    *, database: Database, database_url: str, inbox: Inbox, said: Callable[..., Inbound], now: Any
+) -> None:
+    adapter = SlowAdapter()
+    expected = await ask(inbox, said, times=5)
+    other = connect(database_url)
+    tasks = begin(database, adapter, now) + begin(other, adapter, now)
+    try:
+        await until(lambda: done(database))
+    finally:
+        await end(tasks)
+        await other.engine.dispose()
+    assert seen(adapter) == expected

@@ -75,8 +75,9 @@ async def test_what_is_settled_costs_a_claim_nothing(database: Database, inbox: 
     await outbox.take_over()
     await inbox.take_over()
     await outbox.oldest_waiting()
+    await outbox.holds_back(Address(platform="telegram", chat="42"))
     lines = [one for one in asked if one[0].startswith(("SELECT", "UPDATE"))]
-    assert len(lines) == 4
+    assert len(lines) == 5
     async with database.read() as session:
         for statement, parameters in lines:
             connection = await session.connection()

@@ -18,6 +18,7 @@ from gateway.history import History, Line, Session, Turned
 from gateway.inbox import Inbox
 from gateway.llm.client import Tokens
 from gateway.moves import Moves
+from gateway.outbox import Outbox, Post
 from gateway.provenance import Provenance
 from gateway.settings import Settings
 from gateway.usage import Usage
@@ -74,6 +75,13 @@ async def test_one_code_lets_one_operator_in(access: Access, said: Say) -> None:
     code = word.split("approve ")[1].split("`")[0]
     found = await at_once(*(access.approve(code) for _ in range(MANY)))
     assert sorted(found, key=str) == sorted([ANN, *[None] * (MANY - 1)], key=str)
+
+
+async def test_an_answer_that_two_show_at_the_same_moment_is_shown_by_one(
+    outbox: Outbox, post: Callable[..., Post]
+) -> None:
+    found = await at_once(*(outbox.begin_live(post("1:0")) for _ in range(MANY)))
+    assert sorted(found, key=str) == [*[""] * (MANY - 1), None]
 
 
 async def test_an_account_and_a_chat_may_be_allowed_while_they_are_first_heard(access: Access, said: Say) -> None:

@@ -13,6 +13,8 @@ from gateway.db.engine import Database
 from gateway.db.models import OutboxRow
 from gateway.outbox import Outbox, Post
 from gateway.reply import LiveReply, live_reply
+from tests.unit.gateway.test_outbox import deliver_what_waits
+from tests.waiting import HANGS, until
 
 MakePost = Callable[..., Post]
 ANN = Account(platform="telegram", user="42")
@@ -59,6 +61,31 @@ async def test_a_rerun_after_a_crash_shows_nothing_of_its_own(
     assert adapter.texts == ["first"]
 
 
+@pytest.mark.usefixtures("_at_once")
+async def test_an_answer_is_shown_once_all_that_came_before_it_is_posted(
+    outbox: Outbox, adapter: RecordingAdapter, post: MakePost
+) -> None:
+    await outbox.send([post("1:0", "earlier")])
+    async with live_reply(adapter, outbox, post("2:0"), ANN) as reply:
+        await reply.show(TextSoFar(text="once"))
+        assert adapter.texts == []
+        await deliver_what_waits(outbox, adapter)
+        await reply.show(TextSoFar(text="once upon"))
+    assert adapter.texts == ["earlier", "once upon"]
+
+
+@pytest.mark.usefixtures("_at_once")
+async def test_an_answer_waits_for_no_other_chat_and_for_no_edit_of_what_is_there(
+    outbox: Outbox, adapter: RecordingAdapter, post: MakePost
+) -> None:
+    await outbox.send([post("0:0", chat="43")])
+    for number in (1, 2):
+        async with live_reply(adapter, outbox, post(f"{number}:0"), ANN) as reply:
+            await reply.show(TextSoFar(text=f"growing {number}"))
+        await outbox.send([post(f"{number}:0", f"final {number}")])
+    assert adapter.texts == ["growing 1", "growing 2"]
+
+
 async def test_a_draft_leaves_no_row(database: Database, outbox: Outbox, post: MakePost) -> None:
     adapter = RecordingAdapter(live_stays=False)
     async with live_reply(adapter, outbox, post("1:0"), ANN) as reply:
@@ -86,7 +113,7 @@ async def test_people_see_what_it_works_on_until_it_ends(
 ) -> None:
     monkeypatch.setattr("gateway.reply._TYPING_SECONDS", 0.01)
     async with live_reply(adapter, outbox, post("1:0"), ANN) as reply:
-        await asyncio.sleep(0.03)
+        await until(lambda: len(adapter.statuses) > 1)
         await reply.show(ToolStarted(name="grep"))
     seen = list(adapter.statuses)
     await asyncio.sleep(0.03)
@@ -98,11 +125,14 @@ async def test_people_see_what_it_works_on_until_it_ends(
 async def test_a_typing_sign_that_breaks_fails_no_turn(
     outbox: Outbox, post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    tried = asyncio.Event()
+
     async def broken(*_: Any, **__: Any) -> None:
+        tried.set()
         raise ZeroDivisionError
 
     adapter = RecordingAdapter()
     monkeypatch.setattr(adapter, "working", broken)
     async with live_reply(adapter, outbox, post("1:0"), ANN) as reply:
-        await asyncio.sleep(0.01)
+        await asyncio.wait_for(tried.wait(), HANGS)
     assert isinstance(reply, LiveReply)
