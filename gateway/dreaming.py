@@ -5,6 +5,7 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import anyio
@@ -20,17 +21,16 @@ from memory.paths import UNNAMED
 from memory.ports import Progress
 from memory.scope import Scope
 from scheduler.clock import Begun, SchedulerClock
+from scheduler.jobs import Firing
 
 log = structlog.get_logger(__name__)
 
+_JOB = "dream"
 STATUS = "is putting memory in order…"
 _WORKING_SECONDS = 4.0  # Telegram's typing sign fades after five
 _LONGEST_SUMMARY = 1500
 _AS_THEY_WERE = "The notes are as they were."
-_NOT_BEGUN = (
-    "I could not begin to dream. The notes are as they were. Where nothing but commands was written yet, there is "
-    "nothing to put in order: write something else first. Otherwise try it again later."
-)
+_NOT_BEGUN = f"I could not begin to dream. {_AS_THEY_WERE} Try it again later."
 _HALF_BACK = (
     "Not all notes could be put back yet, as one could not be written. No fact is lost: what is missing is kept apart, "
     "and it is tried again by itself. `/dream status` says whether it is done."
@@ -56,6 +56,12 @@ class Dreaming:
         self._begun: set[Path] = set()
         self._waiting: set[asyncio.Task[None]] = set()
 
+    async def has_someone(self, scope: Scope, scheduler: SchedulerClock, now: datetime) -> bool:
+        """Return whether the job works for a scope, which it does not before anybody has talked there."""
+        words = _words(scope)
+        found = await scheduler.job(_JOB).candidates(Firing(now=now, by_hand=True, only=words))
+        return any(due.is_of(words) for due in found)
+
     def begin(self, scope: Scope, address: Address, *, scheduler: SchedulerClock, working: Working) -> bool:
         """Begin a dream that is recorded as a job by hand, and return at once, False if one was begun here already.
 
@@ -63,7 +69,7 @@ class Dreaming:
         """
         if scope.memory_dir in self._begun:
             return False
-        begun = scheduler.begin("dream", only=f"{scope.principal}/{scope.project or UNNAMED}")
+        begun = scheduler.begin(_JOB, only=_words(scope))
         self._begun.add(scope.memory_dir)
         self._askers[scope.memory_dir] = _Asker(address=address, working=working)
         task = asyncio.create_task(self._see_it_begin(scope, begun))
@@ -103,6 +109,11 @@ class Dreaming:
 
     async def _tell(self, scope: Scope, asker: _Asker, text: str) -> None:
         await self._notices.say(str(asker.address), scope.principal, text, key=f"dream:{secrets.token_hex(8)}")
+
+
+def _words(scope: Scope) -> str:
+    """Return what the job knows a scope by."""
+    return f"{scope.principal}/{scope.project or UNNAMED}"
 
 
 @asynccontextmanager

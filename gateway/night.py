@@ -7,7 +7,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,10 @@ from starlette.routing import BaseRoute
 
 from gateway.agent.fork import Runs
 from gateway.chores import chores
-from gateway.db.engine import Database
+from gateway.db.engine import Database, DatabaseClock, machine_clock
 from gateway.decisions import Decisions
 from gateway.dreaming import Dreaming, changes
+from gateway.dry_runs import DryRuns
 from gateway.errors import JobFailed
 from gateway.history import History
 from gateway.night_budget import NightBudget
@@ -40,7 +41,7 @@ from memory.consolidation import Consolidated, Consolidation, Ending
 from memory.dailylog import day_bounds
 from memory.distil import Distil
 from memory.dream import Dream, Gate
-from memory.errors import MemoryFault
+from memory.errors import LeaseLost, MemoryFault
 from memory.notes import Notes
 from memory.paths import Homes
 from memory.ports import UNMETERED, Clock, Leases, Meter
@@ -56,11 +57,13 @@ from memory.undo import Undo
 from scheduler.board import Board
 from scheduler.clock import SchedulerClock
 from scheduler.days import Days
+from scheduler.errors import NotNow
 from scheduler.jobs import Due, Firing, JobContext, MemoryWork, jobs
 from scheduler.runs import Runs as JobRuns
 from scheduler.slots import Every
 
 _PULL_SECONDS = 10.0
+_ELSEWHERE = "another process is at it"
 _IN_PROCESS = "http://team.invalid"  # our own store is asked over the same contract, without a socket
 
 
@@ -69,6 +72,8 @@ class Night:
     """The scheduler's clock and what it drives."""
 
     clock: SchedulerClock
+    database_clock: DatabaseClock
+    """Compares this machine's clock with the database's; while they are apart, no job is run here."""
     runs: JobRuns
     board: Board
     sync: TeamExchanges
@@ -100,22 +105,28 @@ async def open_night(
     notices: Notices,
     outbox: Outbox,
     clock: Clock,
+    compared: Clock = machine_clock,
     meter: Meter = UNMETERED,
     team_removed: Removed = told_nobody,
 ) -> AsyncIterator[Night]:
-    """Make the jobs and what they work with; nothing ticks before `Night.clock` is entered."""
+    """Make the jobs and what they work with; nothing ticks before `Night.clock` is entered.
+
+    What is compared with the database's clock is `compared`, which is the machine's own also where another `clock` is
+    injected: that one is left out of it unless it is given here too.
+    """
     store = TeamStore(database, clock=clock, limits=Limits())
     own_token = secrets.token_urlsafe(32)
     repos = frozenset(project.repo or name for name, project in settings.projects.items())
     grants = {own_token: Grant(author="gateway", repos=repos), **_granted(settings)}
-    team_routes = routes(store, TokenTable(grants), Limits())
-    # Another server's token is unknown to our own store.
-    given = settings.memory.team_token if settings.memory.team_server_url else None
+    team_routes = routes(store, TokenTable(grants), Limits(), meter=meter)
+    elsewhere = settings.memory.team_server_url is not None
+    given = settings.memory.team_token
+    foreign_token = given.get_secret_value() if given else ""
     states, forgotten = DatabaseSyncStates(database), DatabaseForgotten(database)
     async with _http(settings, team_routes) as http:
         sync = TeamExchanges(
             base_url=str(settings.memory.team_server_url or _IN_PROCESS),
-            token=_constant(given.get_secret_value() if given else own_token),
+            token=_constant(foreign_token if elsewhere else own_token),  # each server sees its own token only
             http=http,
             notes=notes,
             states=states,
@@ -128,7 +139,7 @@ async def open_night(
             forgotten=forgotten,
             removed=team_removed,
         )
-        former = FormerMembers(settings, homes, scopes.of, database)
+        former = FormerMembers(settings, homes, scopes.of_all, database)
         budget = NightBudget(database, settings, clock)
         consolidation = Consolidation(
             runs.run,
@@ -154,6 +165,17 @@ async def open_night(
             conversations=history,
             every=Every(period=timedelta(minutes=settings.scheduler.dream_minutes)),
         )
+        database_clock = DatabaseClock(database, compared)
+        dry_runs = DryRuns(
+            settings.memory,
+            database=database,
+            silence=settings.session_silence,
+            history=history,
+            scopes=scopes,
+            dream=dreaming,
+            states=states,
+            copies=copies,
+        )
         job_runs = JobRuns(database, clock=clock, holder=f"{socket.gethostname()}:{os.getpid()}")
         work = _Work(
             dreams=dreams,
@@ -161,8 +183,9 @@ async def open_night(
             distil=Distil(consolidation, settings=settings.memory, clock=clock),
             sync=sync,
             sync_every=timedelta(minutes=settings.memory.team_pull_minutes),
-            scopes=scopes,
+            copies=copies,
             tidying=tidying,
+            dry_runs=dry_runs,
             history=history,
             provenance=provenance,
             notes=notes,
@@ -178,6 +201,7 @@ async def open_night(
             leave=left,
             dream=dreams.dream,
             leases=leases,
+            would=dry_runs.table,
         )
         watch = TeamWatch(sync.push, scopes=scopes.active, debounce=settings.memory.team_debounce)
         table = jobs(settings.scheduler, scopes=scopes, runs=job_runs, work=work.table, chores=routine)
@@ -188,9 +212,11 @@ async def open_night(
             clock=clock,
             meter=meter,
             expected=(JobFailed, MemoryFault),
+            obstacle=database_clock.apart,
         )
         yield Night(
             clock=scheduler,
+            database_clock=database_clock,
             runs=job_runs,
             board=Board(scheduler, runs=job_runs, clock=clock),
             sync=sync,
@@ -213,8 +239,10 @@ class _Told:
 
     def __init__(self, context: JobContext) -> None:
         self._context = context
+        self.begun = False
 
     async def __call__(self, *, turn: int, text: str, tools: int, written: Sequence[Path]) -> None:
+        self.begun = True
         self._context.progress(f"turn {turn}, {counted(len(written), 'file')} written")
 
 
@@ -229,8 +257,9 @@ class _Work:
         distil: Distil,
         sync: TeamSync,
         sync_every: timedelta,
-        scopes: Scopes,
+        copies: TeamCopies,
         tidying: TeamTidying,
+        dry_runs: DryRuns,
         history: History,
         provenance: Provenance,
         notes: Notes,
@@ -246,8 +275,9 @@ class _Work:
         self._distil = distil
         self._sync = sync
         self._sync_every = sync_every
-        self._scopes = scopes
+        self._copies = copies
         self._tidying = tidying
+        self._dry_runs = dry_runs
         self._history = history
         self._provenance = provenance
         self._notes = notes
@@ -263,13 +293,15 @@ class _Work:
             dream=self.dream,
             sync_team=self.sync_team,
             sync_every=self._sync_every,
-            tidy_team=self._tidying.look,
+            tidy_team=self.tidy_team,
             teams=self._tidying.due,
             unseen=self._history.unseen,
+            would=self._dry_runs.table,
         )
 
     async def close_day(self, context: JobContext) -> str:
         scope, day = context.scope, context.day
+        context.progress(f"looking for what was said on {day} and is in no log yet")
         return f"{counted(await self._close(scope, day, context.due), 'message')} added to the log of {day}"
 
     async def close_log(self, scope: Scope) -> int:
@@ -293,36 +325,58 @@ class _Work:
         )
 
     async def distil(self, context: JobContext) -> str:
-        return _told(await self._distil(context.scope, progress=_Told(context)))
+        progress = _Told(context)
+        return _told(await self._distil(context.scope, progress=progress), begun=progress.begun)
 
     async def dream_gate(self, scope: Scope, firing: Firing) -> str:
         gate = await (self._asking() if firing.dry else self._dreams.dream).due(scope)
         return "" if gate is Gate.OPEN else gate.value
 
     async def dream(self, context: JobContext) -> str:
-        return _told(await self._dreams(context.scope, forced=context.by_hand, progress=_Told(context)))
+        progress = _Told(context)
+        done = await self._dreams(context.scope, forced=context.by_hand, progress=progress)
+        return _told(done, begun=progress.begun)
 
     async def sync_team(self, context: JobContext) -> str:
-        report = await self._sync.sync(context.scope)
+        context.progress("exchanging with the server of the team's memory")
+        try:
+            report = await self._sync.sync(context.scope)
+        except LeaseLost as error:
+            raise NotNow(_ELSEWHERE) from error
         if report.pushed or report.deleted:
-            await self._bring_others(context.scope)
+            context.progress(f"{report.summary()}; bringing the other copies in step")
+            await self._copies.bring_in_step(context.scope, within=_PULL_SECONDS)
         if report.failure is not None:
             raise report.failure
         return report.summary()
 
-    async def _bring_others(self, scope: Scope) -> None:
-        """Have the other copies here pull what this one has pushed: they may have had their turn before it."""
-        for other in await self._scopes.active():
-            if other.repo == scope.repo and other.memory_dir != scope.memory_dir:
-                await self._sync.pull(other, within=_PULL_SECONDS)
+    async def tidy_team(self, context: JobContext) -> str:
+        begun: list[str] = []
+
+        def progress(line: str) -> None:
+            begun.append(line)
+            context.progress(line)
+
+        try:
+            return await self._tidying.look(replace(context, progress=progress))
+        except LeaseLost as error:
+            if begun:
+                raise
+            raise NotNow(_ELSEWHERE) from error
 
 
 _SETTLED = (Ending.GATED, Ending.SPENT, Ending.STOPPED)
 """Ends that are none of a failure: to try it again today would be against what somebody, or the budget, has said."""
 
 
-def _told(done: Consolidated) -> str:
-    """Return the run's outcome in one line; raises `JobFailed` where it did not end well, so that it is tried again."""
+def _told(done: Consolidated, *, begun: bool) -> str:
+    """Return the run's outcome in one line; raises `JobFailed` where it did not end well, so that it is tried again.
+
+    A lease that was not to be had is no failure, and raises `NotNow`; one that was lost on the way is one, as it would
+    cost the model's work again at each tick.
+    """
+    if done.ending is Ending.BUSY and not begun:
+        raise NotNow(done.reason)
     if not done.ending.good and done.ending not in _SETTLED:
         raise JobFailed(done.reason if done.ending is Ending.FAILED else f"{done.ending.value}: {done.reason}")
     touched = changes(len(done.touched), done.survival) if done.touched else ""

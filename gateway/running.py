@@ -42,9 +42,13 @@ class Gateway:
     async def run(self, stop: asyncio.Event, *, announce: Callable[[str], None]) -> None:
         """Serve until `stop` is set, then finish what is under way. Raises `StartRefused` if a part can't start.
 
+        It does not start either where this machine's clock is too far from the database's for leases to hold.
+
         On SQLite the caller holds the home's lock, so whatever is claimed was claimed by a process that died.
         """
         core = self.core
+        if why := await core.night.database_clock.apart():
+            raise StartRefused(why)
         if core.database.is_sqlite:
             await self.inbox.take_over()
             await core.outbox.take_over()
@@ -119,6 +123,8 @@ class Gateway:
         found = {name: health.detail for name, adapter in self.adapters.items() if not (health := adapter.health()).ok}
         if not self.core.night.clock.healthy(now):
             found["scheduler"] = "its clock has not ticked lately"
+        if why := await self.core.night.database_clock.apart():
+            found["clock"] = why
         oldest = await self.core.outbox.oldest_waiting()
         if oldest is not None and now.timestamp() - oldest > _LATE_DELIVERY_SECONDS:
             found["outbox"] = "an answer has waited for delivery for more than ten minutes"

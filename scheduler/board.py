@@ -11,6 +11,7 @@ from scheduler.jobs import Job
 from scheduler.runs import JobRun, Outcome, Runs
 
 _NONE = timedelta()
+_LATELY = timedelta(days=7)
 _TOOK = {Outcome.DONE: "in", Outcome.FAILED: "after"}
 
 
@@ -23,6 +24,8 @@ class JobStatus:
     last: Sequence[JobRun]
     more: bool
     """Whether there are more scopes than `last` holds."""
+    missed: JobRun | None = None
+    """What was missed lately, where `last` does not show it."""
 
     @property
     def failing(self) -> bool:
@@ -48,26 +51,37 @@ class Board:
         job = self._scheduler.job(name)
         found = await self._runs.last_of_scopes(name, limit=limit + 1, offset=limit * (page - 1))
         following = await job.following(self._clock())
-        return JobStatus(job=job, following=following, last=found[:limit], more=len(found) > limit)
+        missed = await self._runs.last_missed(name, since=self._clock() - _LATELY)
+        hidden = None if missed in found[:limit] else missed
+        return JobStatus(job=job, following=following, last=found[:limit], more=len(found) > limit, missed=hidden)
 
 
 def how(run: JobRun, *, now: datetime) -> str:
     """Return what has become of a run, or how far it is: its outcome, how long it took, and its line."""
-    if run.outcome is None and run.lease_until < now:
-        said = "stopped in the middle, and waits to be taken up"
+    if run.stopped(now):
+        said = "stopped in the middle; a tick takes it up, or records that it was cut off"
     elif run.outcome is None:
         said = f"running for {spoken(now - run.started_at)}"
     elif run.outcome is Outcome.MISSED:
         return run.detail
+    elif run.outcome is Outcome.BUSY:
+        said = "busy" if run.by_hand else "busy, and tried again at the next tick"
     else:
         took = f" {_TOOK[run.outcome]} {spoken(length)}" if (length := lasted(run)) is not None else ""
         said = f"{run.outcome.value}{took}"
     return f"{said}: {run.detail}" if run.detail else said
 
 
+def outcome_of(run: JobRun, *, now: datetime) -> str:
+    """Return what has become of a run in a word, for programs."""
+    if run.outcome is not None:
+        return run.outcome.value
+    return "stopped" if run.stopped(now) else "running"
+
+
 def lasted(run: JobRun) -> timedelta | None:
     """Return how long a run took; None while it runs, and for one that never ran."""
-    if run.finished_at is None or run.outcome is Outcome.MISSED:
+    if run.finished_at is None or run.outcome in {Outcome.MISSED, Outcome.BUSY}:
         return None
     return max(run.finished_at - run.started_at, _NONE)
 

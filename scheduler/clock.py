@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from memory.ports import UNMETERED, Clock, Meter
-from scheduler.dispatch import Dispatch, Looked
+from scheduler.dispatch import Dispatch, Looked, Obstacle, unhindered
 from scheduler.errors import NotRunning, SchedulerFault
 from scheduler.execution import Ran, describe
 from scheduler.jobs import Every, Firing, Job
@@ -53,9 +53,15 @@ class SchedulerClock:
         clock: Clock,
         meter: Meter = UNMETERED,
         expected: tuple[type[Exception], ...] = (),
+        obstacle: Obstacle = unhindered,
     ) -> None:
-        """Take errors of the `expected` kinds to be words for people; others are told with their kind."""
-        self._dispatch = Dispatch(jobs, runs=runs, settings=settings, clock=clock, meter=meter, expected=expected)
+        """Take errors of the `expected` kinds to be words for people; others are told with their kind.
+
+        While there is an `obstacle` no slot is claimed, by the clock or by hand.
+        """
+        self._dispatch = Dispatch(
+            jobs, runs=runs, settings=settings, clock=clock, meter=meter, expected=expected, obstacle=obstacle
+        )
         self._settings = settings
         self._clock = clock
         self._scheduler: AsyncIOScheduler | None = None
@@ -110,7 +116,7 @@ class SchedulerClock:
         """Run a job now, by hand, and return what came of each slot; `only` for the scope that these words mean.
 
         Works whether or not the clock is entered. The slot is its own: the scheduled one still comes.
-        Raises `UnknownJob` and `UnknownScope`.
+        Raises `UnknownJob`, `UnknownScope` and `NotReady`.
         """
         return await self._dispatch.by_hand(self.job(name), only=only)
 

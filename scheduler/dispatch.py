@@ -1,6 +1,6 @@
 """From a job to its slots: what is due is found, planned by policy, and run, of each scope in order."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -8,7 +8,8 @@ import anyio
 import structlog
 
 from memory.ports import UNMETERED, Clock, Meter
-from scheduler.errors import UnknownJob, UnknownScope
+from scheduler.accounting import Accounting
+from scheduler.errors import NotReady, UnknownJob, UnknownScope
 from scheduler.execution import Execution, Ran, describe, span
 from scheduler.jobs import Due, Firing, Job, JobContext, Policy, plan
 from scheduler.runs import Runs
@@ -18,6 +19,14 @@ _log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 300.0  # what looks longer for who is due hangs; the next tick looks again
 _LOOK = "look at "
+
+Obstacle = Callable[[], Awaitable[str]]
+"""Says why nothing may be claimed here now, and what helps; "" if nothing is in the way."""
+
+
+async def unhindered() -> str:
+    """Name nothing that is in the way."""
+    return ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +54,7 @@ class Dispatch:
         clock: Clock,
         meter: Meter = UNMETERED,
         expected: tuple[type[Exception], ...] = (),
+        obstacle: Obstacle = unhindered,
     ) -> None:
         """Take errors of the `expected` kinds to be words for people; others are told with their kind."""
         self.jobs = {job.id: job for job in jobs}
@@ -54,8 +64,11 @@ class Dispatch:
         self._clock = clock
         self._execution = Execution(runs, settings=settings, clock=clock, meter=meter, expected=expected)
         self._lanes = {job.lane or job.id: anyio.CapacityLimiter(settings.concurrency) for job in jobs}
-        self._busy: set[tuple[str, str]] = set()
-        self._fired: dict[str, datetime] = {}
+        self._in_hand: dict[tuple[str, str], Sequence[str]] = {}
+        self._obstacle = obstacle
+        self._accounting = Accounting(
+            self.jobs, runs=runs, execution=self._execution, clock=clock, in_hand=self._in_hand
+        )
         self._looks_well: set[str] = set()
 
     def job(self, name: str) -> Job:
@@ -67,8 +80,10 @@ class Dispatch:
     async def by_hand(self, job: Job, *, only: str = "") -> Sequence[Ran]:
         """Run what the job can do now, whatever the time; `only` for the scope that the words mean.
 
-        Raises `UnknownScope`. The slots are their own: the scheduled ones still come.
+        Raises `UnknownScope` and `NotReady`. The slots are their own: the scheduled ones still come.
         """
+        if why := await self._obstacle():
+            raise NotReady(why)
         firing = Firing(now=self._clock(), by_hand=True, only=only)
         found = await _meant(job, firing)
         return await self._run_all(job, [due for due in found if not due.gate], firing)
@@ -98,15 +113,21 @@ class Dispatch:
         return "too late: it would be recorded as missed" if late else job.hold(due, now)
 
     async def look(self, job: Job, firing: Firing) -> Sequence[Due]:
-        """Find what is due; a failure is recorded as one of the job, and raised."""
+        """Find what is due, if anything may be claimed here; a failure is recorded as one of the job, and raised.
+
+        What nobody sees to any more is accounted for on the way.
+        """
         try:
             with anyio.fail_after(_LOOK_SECONDS):
-                await self._note_passed(job, firing.now)
-                found = await job.due(firing)
+                if why := await self._obstacle():
+                    _log.error("job_not_looked_at", job=job.id, cause=why)
+                    return []
+                found = await job.candidates(firing)
+                await self._accounting.look(job, found)
                 if job.finder is not None and job.id not in self._looks_well:
                     await self._runs.recover(job.id, "", slots=_LOOK)
                     self._looks_well.add(job.id)
-                return found
+                return [due for due in found if not due.gate]
         except Exception as error:
             self._looks_well.discard(job.id)
             tick = job.trigger.latest(firing.now)
@@ -122,19 +143,6 @@ class Dispatch:
             does = f"; the run for {instead} does its work" if instead else ""
             await self._execution.miss(job, due, f"missed: its time was {span(firing.now - due.at)} ago{does}")
         return await self._run_all(job, to_run, firing)
-
-    async def _note_passed(self, job: Job, now: datetime) -> None:
-        """Record in one row the ticks of a job that nothing has run for: no replica was up, or none got to it."""
-        before, self._fired[job.id] = self._fired.get(job.id), now
-        if job.policy is not Policy.SKIP or (before is not None and not job.trigger.passed(before, now)):
-            return
-        for last in await self._runs.recent(job.id, limit=1):
-            if passed := job.trigger.passed(last.started_at, now):
-                first, end = passed[0], passed[-1]
-                count = (end.at - first.at) // job.trigger.period + 1
-                gap = replace(end, slot=f"{first.slot} to {end.slot}")
-                slots = "1 slot" if count == 1 else f"{count} slots"
-                await self._execution.miss(job, gap, f"missed: nothing ran for {slots}")
 
     async def _run_all(self, job: Job, dues: Sequence[Due], firing: Firing) -> Sequence[Ran]:
         """Run the slots: of each scope in their order, for as many scopes at once as the job's lane takes."""
@@ -164,13 +172,15 @@ class Dispatch:
             async with lane:
                 for due in dues:
                     ran += await self._run(job, due, firing)
-        elif key not in self._busy:  # else an earlier firing is still at it, or waits for its turn
-            self._busy.add(key)
+        elif key in self._in_hand:  # an earlier firing is still at it, or waits for its turn
+            self._accounting.turn_away(job, dues)
+        else:
+            self._in_hand[key] = [due.slot for due in dues]
             try:
                 async with lane:
                     await self._one_after_another(job, dues, firing, ran)
             finally:
-                self._busy.discard(key)
+                del self._in_hand[key]
 
     async def _one_after_another(self, job: Job, dues: Sequence[Due], firing: Firing, ran: list[Ran]) -> None:
         for due in dues:

@@ -4,6 +4,8 @@ SchedulerFault
 ├── UnknownJob    no job of this name is declared (carries the names that are)
 ├── UnknownScope  a job was to be run for a scope that it does not work for
 ├── NotRunning    the clock was asked for something before it was entered
+├── NotReady      no slot may be claimed here now, for a reason that is not the job's
+├── NotNow        somebody else is at a job's work; no failure, and its slot is looked at again at the next tick
 ├── RunLost       a run's lease ran out and another holder has taken it over
 └── RunGivenUp    a run has cost all its holders their lives; it is recorded as failed and not tried again
 """
@@ -32,6 +34,14 @@ class UnknownScope(SchedulerFault):
 
 class NotRunning(SchedulerFault):
     """The clock is not running."""
+
+
+class NotReady(SchedulerFault):
+    """Nothing may be claimed here now; the message says why, and what helps."""
+
+
+class NotNow(SchedulerFault):
+    """Raised by a job that can't have its work, as somebody else is at it; tried again at the next tick."""
 
 
 class RunLost(SchedulerFault):

@@ -8,9 +8,9 @@ import structlog
 from anyio.abc import TaskGroup
 
 from memory.ports import Clock, Meter
-from scheduler.errors import RunGivenUp, RunLost
+from scheduler.errors import NotNow, RunGivenUp, RunLost
 from scheduler.jobs import Due, Firing, Job, JobContext
-from scheduler.runs import Outcome, Run, Runs
+from scheduler.runs import BY_HAND, JobRun, Outcome, Run, Runs
 from scheduler.settings import SchedulerSettings
 
 _log = structlog.get_logger(__name__)
@@ -18,6 +18,7 @@ _log = structlog.get_logger(__name__)
 _LONGEST_DETAIL = 500
 _NOTED_SECONDS = 10.0
 """How old a line of progress may be before it is stored."""
+_CUT_OFF = "it was cut off: the process that ran it has ended"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +59,7 @@ class Execution:
         self._meter = meter
         self._expected = expected
         self._lease = timedelta(seconds=settings.lease)
+        self._under_way: set[tuple[str, str, str]] = set()
 
     async def miss(self, job: Job, due: Due, detail: str) -> None:
         """Record that a slot is not run any more, unless something has become of it; what has failed is given up."""
@@ -76,7 +78,8 @@ class Execution:
             )
             if run is None:  # it is under way, or somebody else gives it up
                 return False
-            await self._runs.finish(run, Outcome.MISSED, one_line(f"{detail}; it had failed: {found.detail}"))
+            before = "had failed" if found.outcome is Outcome.FAILED else "had not come to its end"
+            await self._runs.finish(run, Outcome.MISSED, one_line(f"{detail}; it {before}: {found.detail}"))
         except (RunLost, RunGivenUp):
             return False
         return True
@@ -87,10 +90,25 @@ class Execution:
         if await self._runs.record(job.id, due.scope_key, due.slot, Outcome.FAILED, detail=detail):
             self._count(job, Outcome.FAILED.value)
 
+    async def cut_off(self, job: Job, run: JobRun) -> None:
+        """Record the end of a run whose lease has run out, unless it is one of this process, or something became of it.
+
+        A clock that leaps, as after a machine has slept, ends leases of runs that are alive.
+        """
+        if (run.job, run.scope, run.slot) in self._under_way:
+            return
+        detail = _cut_off(run.detail)
+        if await self._runs.cut_off(run, detail):
+            self._tell_cut_off(job, run, detail)
+
+    def _tell_cut_off(self, job: Job, run: JobRun | Run, detail: str) -> None:
+        _log.warning("job_cut_off", job=job.id, scope=run.scope, slot=run.slot, cause=detail)
+        self._count(job, Outcome.FAILED.value)
+
     async def unfinished(self, job: Job, due: Due) -> bool:
         """Return whether what comes after a slot is to wait for it: it is under way, or will be tried again soon."""
         found = await self._runs.find(job.id, due.scope_key, due.slot)
-        if found is None or found.outcome is None:
+        if found is None or found.outcome in {None, Outcome.BUSY}:
             return found is not None
         return found.outcome is Outcome.FAILED and found.attempts < self._settings.attempts
 
@@ -98,7 +116,7 @@ class Execution:
         """Say what has become of a slot that keeps it from being run now, "" if nothing does."""
         found = await self._runs.find(job.id, due.scope_key, due.slot)
         now = self._clock()
-        if found is None or (found.outcome is None and found.lease_until < now):
+        if found is None or found.stopped(now) or found.outcome is Outcome.BUSY:
             return ""
         if found.outcome is None:
             return "it is running"
@@ -111,7 +129,7 @@ class Execution:
 
     async def run(self, job: Job, due: Due, firing: Firing) -> Ran | None:
         """Run a slot, and return None if it is not to be had: settled, resting, or another holder's."""
-        slot = f"{due.slot} by hand {firing.now.isoformat()}" if firing.by_hand else due.slot
+        slot = f"{due.slot}{BY_HAND}{firing.now.isoformat()}" if firing.by_hand else due.slot
         ran = None
         try:
             run = await self._runs.claim(
@@ -140,17 +158,22 @@ class Execution:
     async def _carry_out(self, job: Job, run: Run, due: Due, firing: Firing) -> Ran:
         began = self._clock()
         late = "" if firing.by_hand or began - due.at <= job.grace else f"{span(began - due.at)} late: "
-        outcome, detail = await self._under_lease(job, run, due, firing)
+        outcome, said = await self._under_lease(job, run, due, firing)
+        detail = late + said
         with anyio.CancelScope(shield=True):  # what was done is recorded, even while stopping
-            await self._runs.finish(run, outcome, late + detail)
+            if outcome is Outcome.BUSY:
+                await self._runs.put_off(run, detail)
+            else:
+                await self._runs.finish(run, outcome, detail)
         self._meter.observe("job_seconds", (self._clock() - began).total_seconds(), job=_label(job))
         _log.info("job_ran", job=job.id, scope=run.scope, slot=run.slot, outcome=outcome.value)
-        return Ran(scope=run.scope, slot=run.slot, outcome=outcome, detail=late + detail)
+        return Ran(scope=run.scope, slot=run.slot, outcome=outcome, detail=detail)
 
     async def _under_lease(self, job: Job, run: Run, due: Due, firing: Firing) -> tuple[Outcome, str]:
         """Do the work while its lease is renewed; raises `RunLost` when another holder took it over."""
         ended: tuple[Outcome, str] | None = None
-        line = _Line()
+        line, key = _Line(), (run.job, run.scope, run.slot)
+        self._under_way.add(key)
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._renew, run, line, group)
@@ -158,8 +181,10 @@ class Execution:
                 group.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                await self._give_back(run)
+                await self._give_back(job, run, firing, line)
             raise
+        finally:
+            self._under_way.discard(key)
         if ended is None:
             raise RunLost(f"the run of {run.job} for {run.slot} was taken over")
         return ended
@@ -170,6 +195,8 @@ class Execution:
             with anyio.move_on_after(limit * 60):
                 return Outcome.DONE, one_line(await job.run(context))
         except Exception as error:  # noqa: BLE001  (the edge: the failure is recorded, the clock goes on)
+            if isinstance(_cause(error), NotNow):
+                return Outcome.BUSY, one_line(str(_cause(error)))
             detail = describe(error, expected=self._expected)
             unexpected = not isinstance(_cause(error), self._expected)
             _log.error("job_failed", job=job.id, scope=context.due.scope_key, cause=detail, exc_info=unexpected)
@@ -194,14 +221,24 @@ class Execution:
                 _log.warning("job_not_renewed", job=run.job, scope=run.scope, cause=describe(error))
         group.cancel_scope.cancel()
 
-    async def _give_back(self, run: Run) -> None:
+    async def _give_back(self, job: Job, run: Run, firing: Firing, line: _Line) -> None:
+        """Leave a run to whoever finds its slot due; of one by hand that is nobody, so its end is recorded."""
         try:
-            await self._runs.release(run)
+            if not firing.by_hand:
+                await self._runs.release(run)
+                return
+            detail = _cut_off(line.text)
+            await self._runs.finish(run, Outcome.FAILED, detail)
+            self._tell_cut_off(job, run, detail)
         except Exception as error:  # noqa: BLE001  (stopping goes on; the lease runs out by itself)
             _log.warning("job_not_given_back", job=run.job, cause=describe(error))
 
     def _count(self, job: Job, outcome: str) -> None:
         self._meter.count("job_runs", job=_label(job), outcome=outcome)
+
+
+def _cut_off(progress: str) -> str:
+    return one_line(f"{_CUT_OFF}; it had got to: {progress}") if progress else _CUT_OFF
 
 
 def describe(error: BaseException, *, expected: tuple[type[Exception], ...] = ()) -> str:

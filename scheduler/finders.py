@@ -50,12 +50,11 @@ class Dreamers:
             unasked = scope.leaves_out(Part.DREAM) and not firing.only
             return Due(slot=day, at=at, scope=scope, gate="opted out" if unasked else "")
         try:
-            if gate := await self._gate(scope, firing):
-                return Due(slot=day, at=at, scope=scope, gate=gate)
-            since = await self._since(scope)
+            # The same slot with a gate as without: it may open again in a moment, and a run that was cut off goes on.
+            gate, since = await self._gate(scope, firing), await self._since(scope)
         except (OSError, MemoryFault):  # the dream will fail of it too, which is recorded, and the others can dream
             return Due(slot=day, at=at, scope=scope)
-        return Due(slot=f"{day} after {since.isoformat()}", at=at, scope=scope)
+        return Due(slot=f"{day} after {since.isoformat()}", at=at, scope=scope, gate=gate)
 
 
 class Members:

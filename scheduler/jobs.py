@@ -1,7 +1,7 @@
 """The table of jobs: what fires when, for whom, and what becomes of a slot that is late."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 
@@ -29,13 +29,18 @@ __all__ = [
 
 _THINKING = "model"
 _SLACK = timedelta(hours=2)  # the longest day has 25 hours
+_ANY_HOUR = timedelta(days=1)
+"""The grace of what may be done at any hour of its day, so that it is never late."""
 
 
 class Policy(StrEnum):
     """What happens to slots whose time has passed by more than the job's grace. Each of them is told, never dropped."""
 
     SKIP = "skip"
-    """None is run, all are recorded as missed: the next one does the same work, and comes soon."""
+    """None is run, all are recorded as missed: the next one does the same work, and comes soon.
+
+    Those in a row, of one scope, in one record. The slots are those of the job's trigger.
+    """
     ONCE = "once"
     """The newest is run, late; those before it are recorded as missed, as it does their work with its own."""
     CATCH_UP = "catch-up"
@@ -160,6 +165,8 @@ class MemoryWork:
     teams: Finder
     """The projects that have a team memory, each under a scope of its own."""
     unseen: Unseen = nothing_unseen
+    would: Mapping[str, Work] = field(default_factory=dict)
+    """By job, what says what a run would do; see `Job.would`."""
 
 
 def plan(job: Job, dues: Sequence[Due], *, now: datetime) -> tuple[list[Due], list[Due]]:
@@ -196,6 +203,7 @@ def jobs(
             grace=timedelta(hours=1),
             policy=Policy.CATCH_UP,
             run=work.close_day,
+            would=work.would.get(Days.CLOSE),
             finder=days.to_close,
             pause=close.period,
             attempts=2 + int(reach / close.period).bit_length(),  # with pauses twice as long each time, all the while
@@ -209,6 +217,7 @@ def jobs(
             grace=_window(settings),
             policy=Policy.ONCE,
             run=work.distil,
+            would=work.would.get(Days.DISTIL),
             finder=days.to_distil,
             pause=pause,
             lane=_THINKING,
@@ -218,9 +227,10 @@ def jobs(
             id="dream",
             tells="puts a memory's notes in order, where enough has happened since it last did",
             trigger=dream,
-            grace=dream.period,
+            grace=_ANY_HOUR,
             policy=Policy.ONCE,
             run=work.dream,
+            would=work.would.get("dream"),
             finder=Dreamers(dream, scopes=scopes, since=work.dream_since, gate=work.dream_gate),
             pause=pause,
             lane=_THINKING,
@@ -233,15 +243,17 @@ def jobs(
             grace=sync.period,
             policy=Policy.SKIP,
             run=work.sync_team,
+            would=work.would.get("team-sync"),
             finder=Members(sync, scopes=scopes),
         ),
         Job(
             id="tidy-team",
             tells="looks once a day how a team's notes could be put in order, and proposes that to the owners",
             trigger=dream,
-            grace=dream.period,
+            grace=_ANY_HOUR,
             policy=Policy.ONCE,
             run=work.tidy_team,
+            would=work.would.get("tidy-team"),
             finder=work.teams,
             pause=pause,
             lane=_THINKING,

@@ -1,6 +1,6 @@
 """One row per (job, scope, slot): whoever inserts it runs it, on any number of replicas."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -34,6 +34,9 @@ from scheduler.errors import RunGivenUp, RunLost
 
 metadata = MetaData()
 
+BY_HAND = " by hand "
+"""Stands in the slots of runs that somebody asked for, before the moment of that; no tick ever finds such a slot."""
+
 _runs = Table(
     "job_runs",
     metadata,
@@ -59,6 +62,8 @@ class Outcome(StrEnum):
     FAILED = "failed"
     MISSED = "missed"
     """Not run: the slot's time had passed by more than the job's grace."""
+    BUSY = "busy"
+    """Not run yet, as somebody else was at the work; the slot is taken up again at the next tick that finds it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +92,15 @@ class JobRun:
     outcome: Outcome | None
     detail: str
 
+    @property
+    def by_hand(self) -> bool:
+        """Whether somebody asked for it."""
+        return BY_HAND in self.slot
+
+    def stopped(self, now: datetime) -> bool:
+        """Return whether it has no end though its holder is gone: its lease has run out."""
+        return self.outcome is None and self.lease_until < now
+
 
 class Runs:
     """The table of runs. `holder` names this process; every method is a transaction or two of its own."""
@@ -103,6 +117,7 @@ class Runs:
 
         A slot whose holder let its lease run out, or whose run failed, is taken over with a greater token,
         until it has been tried `attempts` times; after a failure it rests for `pause`, each time twice as long.
+        One that was put off is taken over at once.
         Raises `RunGivenUp`, once, when it finds that the last of them died over it.
         """
         if await self._insert(job, scope, slot, until=self._clock() + lease, outcome=None, detail=""):
@@ -123,6 +138,44 @@ class Runs:
     async def finish(self, run: Run, outcome: Outcome, detail: str) -> None:
         """Record the end of a run; raises `RunLost` if another holder took the slot over."""
         await self._change(run, outcome=outcome.value, detail=detail, finished_at=self._clock())
+
+    async def put_off(self, run: Run, detail: str) -> None:
+        """Record why a run came to nothing without having failed: it is no attempt; raises `RunLost`."""
+        ended = {"outcome": Outcome.BUSY.value, "detail": detail, "finished_at": self._clock()}
+        await self._change(run, **ended, attempts=_runs.c.attempts - 1)
+
+    async def without_end(self, jobs: Collection[str], *, since: datetime | None) -> Sequence[JobRun]:
+        """Return the runs of these jobs that have no outcome, of those that began since then; None: of all."""
+        query = select(_runs).where(_runs.c.job.in_(jobs), _runs.c.outcome.is_(None))
+        return await self._select(query if since is None else query.where(_runs.c.started_at >= since))
+
+    async def cut_off(self, run: JobRun, detail: str) -> bool:
+        """Record that a run has failed whose holder let its lease run out; false if something has become of it.
+
+        It ended when its lease did, at the latest, and counts as an attempt.
+        """
+        now = self._clock()
+        abandoned = _runs.c.token == run.token, _runs.c.outcome.is_(None), _runs.c.lease_until < now
+        ended = update(_runs).where(_slot(run.job, run.scope, run.slot), *abandoned).returning(_runs.c.token)
+        values = {"outcome": Outcome.FAILED.value, "detail": detail, "finished_at": min(run.lease_until, now)}
+        async with self._database.write() as session:
+            return await session.scalar(ended.values(**values, attempts=max(run.attempts, 1))) is not None
+
+    async def last_slot(self, job: str, scope: str, *, before: str) -> str | None:
+        """Return the last slot before this one of which there is a record, without those by hand.
+
+        Right for slots that sort as they follow one another; costs the same however many there are.
+        """
+        mine = _runs.c.job == job, _runs.c.scope == scope, _runs.c.slot < before
+        query = select(_runs.c.slot).where(*mine, ~_runs.c.slot.contains(BY_HAND))
+        async with self._database.read() as session:
+            return await session.scalar(query.order_by(_runs.c.slot.desc()).limit(1))
+
+    async def last_missed(self, job: str, *, since: datetime) -> JobRun | None:
+        """Return the last record of slots of a job that were missed, of those that were made since then."""
+        missed = _runs.c.job == job, _runs.c.started_at >= since, _runs.c.outcome == Outcome.MISSED.value
+        found = await self._select(select(_runs).where(*missed).order_by(_runs.c.started_at.desc()).limit(1))
+        return found[0] if found else None
 
     async def record(self, job: str, scope: str, slot: str, outcome: Outcome, *, detail: str) -> bool:
         """Record the end of a slot that was never run; returns false if it has a row already."""
@@ -186,14 +239,14 @@ class Runs:
         ]
 
     async def prune(self, before: datetime) -> int:
-        """Delete the rows of runs that ended before the moment, and return how many."""
+        """Delete the rows of runs that ended, or whose holder died, before the moment, and return how many."""
         async with self._database.write() as session:
             connection = await session.connection()
-            return (await connection.execute(delete(_runs).where(_runs.c.finished_at < before))).rowcount
+            return (await connection.execute(delete(_runs).where(_over(before)))).rowcount
 
     async def count(self, before: datetime) -> int:
         """Return how many rows `prune` would delete."""
-        ended = select(func.count()).select_from(_runs).where(_runs.c.finished_at < before)
+        ended = select(func.count()).select_from(_runs).where(_over(before))
         async with self._database.read() as session:
             return await session.scalar(ended) or 0
 
@@ -230,7 +283,7 @@ class Runs:
         here = _slot(job, scope, slot)
         taken = (
             update(_runs)
-            .where(here, or_(abandoned, failed), _runs.c.attempts < attempts)
+            .where(here, or_(abandoned, failed, _runs.c.outcome == Outcome.BUSY.value), _runs.c.attempts < attempts)
             .values(
                 token=_runs.c.token + 1,
                 attempts=_runs.c.attempts + 1,
@@ -268,6 +321,10 @@ def _rested(pause: timedelta, *, attempts: int, now: datetime) -> ColumnElement[
     return or_(
         false(), *(and_(_runs.c.attempts == n, _runs.c.finished_at <= now - pause * 2 ** (n - 1)) for n in tried)
     )
+
+
+def _over(before: datetime) -> ColumnElement[bool]:
+    return or_(_runs.c.finished_at < before, and_(_runs.c.outcome.is_(None), _runs.c.lease_until < before))
 
 
 def _outcome(stored: str | None) -> Outcome | None:

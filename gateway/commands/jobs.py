@@ -92,6 +92,9 @@ def told(status: JobStatus, *, now: datetime, timezone: str, mark: str = "") -> 
         whose = f"{mark}{run.scope}{mark} " if run.scope else ""
         lines.append(f"- {whose}{local(run.started_at, timezone)}: {how(run, now=now)}")
     lines += [] if status.last else ["- no run"]
+    if (missed := status.missed) is not None:
+        whose = f"{mark}{missed.scope}{mark} " if missed.scope else ""
+        lines.append(f"- not long ago: {whose}{local(missed.started_at, timezone)}: {how(missed, now=now)}")
     return "\n".join([*lines, "- … and more scopes"] if status.more else lines)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 
 from gateway.db.sqlite import sqlite_engine
 from gateway.errors import StartRefused
+from memory.ports import Clock
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x52455645524945  # "REVERIE": PostgreSQL's number for the lock under which one replica migrates
@@ -56,6 +58,45 @@ class Database:
     @property
     def _reading(self) -> dict[str, Any]:
         return {"reading": True} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
+
+
+_CLOCKS_APART = timedelta(seconds=5)
+"""How far clocks may be apart: leases, which each replica reads by its own, are of thirty seconds and more."""
+_NONE = timedelta()
+
+
+def machine_clock() -> datetime:
+    """Return the moment by this machine's own clock."""
+    return datetime.now(UTC)
+
+
+class DatabaseClock:
+    """Compares a clock with that of the database, which all replicas share; on one machine there is nothing to do."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def apart(self) -> str:
+        """Say that the clocks are too far apart for leases to hold, and the cure; "" if they are not.
+
+        The way to the database and back is not counted.
+        """
+        if self._database.is_sqlite:
+            return ""
+        async with self._database.read() as session:
+            await session.connection()
+            before = self._clock()
+            shown: datetime = (await session.execute(select(func.clock_timestamp()))).scalar_one()
+            after = self._clock()
+        ahead, behind = max(before - shown, _NONE), max(shown - after, _NONE)
+        if max(ahead, behind) <= _CLOCKS_APART:
+            return ""
+        side = "ahead of" if ahead else "behind"
+        return (
+            f"The clock of this machine is {max(ahead, behind).total_seconds():.0f} s {side} the database's, so that "
+            "two replicas could do the same work. Set the clocks of both machines by NTP (timedatectl set-ntp true)."
+        )
 
 
 _FORMS = "Write sqlite+aiosqlite:///path/to/file.db or postgresql+asyncpg://user:password@host/name."

@@ -167,3 +167,17 @@ async def test_what_can_not_be_understood_gets_a_word_on_how_to_say_it(say: Say,
 async def test_an_unknown_job_is_answered_with_those_that_there_are(say: Say) -> None:
     for words in ("sleep", "run sleep", "run sleep --dry-run"):
         assert await say(words) == "There is no job 'sleep'; the jobs are dream."
+
+
+async def test_what_was_missed_lately_has_a_line_of_its_own_once_the_scope_has_run_again(
+    say: Say, runs: Runs, now: Any
+) -> None:
+    missed = "missed: nothing ran for 19 slots, 2026-05-01 12:15 to 2026-05-01 16:45 UTC"
+    assert await runs.record("dream", "person:a", "r", Outcome.MISSED, detail=missed)
+    assert (await say("dream")).count(missed) == 1
+    now.forward(60)
+    await record(runs, "person:a", Outcome.DONE, "2 files changed")
+    assert (await say("dream")).splitlines()[1:] == [
+        "- `person:a` 2026-05-01 14:01 CEST: done in 0 s: 2 files changed",
+        f"- not long ago: `person:a` 2026-05-01 14:00 CEST: {missed}",
+    ]

@@ -14,6 +14,8 @@ from gateway.llm.standin.answers import Answer, Failure
 from gateway.llm.standin.server import ModelStandin
 from gateway.metrics import COUNTED
 from gateway.settings import Settings
+from memory.team.client import exchange_lease
+from scheduler.jobs import Firing, JobContext
 from scheduler.runs import Outcome
 from tests.acceptance.whole import ANN, Clock, Speaker, Whole, calls, is_fork, note, until, whole
 
@@ -24,6 +26,7 @@ TOKEN = "a-token-that-was-given-out"
 GRANT = f'[memory.team_grants.north]\ntoken = "{TOKEN}"\nrepos = ["demo/garden"]\n'
 LOG = '[memory]\nmemory_mode = "log"\n'
 NOTHING = "Nothing new to keep."
+OWNED = {"REVERIE_ACCESS__OWNERS": "telegram:42"}
 
 
 def elsewhere(url: str, token: str = TOKEN) -> str:
@@ -173,7 +176,8 @@ async def test_a_dream_that_keeps_failing_is_tried_three_times_a_day_and_its_fai
     tmp_path: Path, clock: Clock
 ) -> None:
     clock.ahead = datetime.combine(datetime.now(UTC).date(), time(1), tzinfo=UTC) - datetime.now(UTC)
-    async with whole(tmp_path / "home", "[memory]\ndream_min_sittings = 1\n", clock=clock) as running:
+    toml = "[memory]\ndream_min_sittings = 1\n[scheduler]\nstart_delay = 3600\n"  # nobody else fires
+    async with whole(tmp_path / "home", toml, clock=clock) as running:
         await running.tell(ANN, "Hello there")
         await running.settled()
         await running.remember(ANN, "Ann drinks tea", name="tea")
@@ -316,13 +320,123 @@ async def test_the_night_of_a_gateway_can_be_asked_without_being_changed(tmp_pat
 async def test_a_dry_run_of_a_chore_that_deletes_says_how_much_it_would(tmp_path: Path) -> None:
     async with whole(tmp_path / "home", "[scheduler]\nstart_delay = 3600\n") as running:
         clock = running.core.night.clock
-        names = ("forget-logs", "forget-runs", "leave-teams", "end-sessions")
+        names = ("forget-logs", "forget-runs", "leave-teams", "end-sessions", "recover-dreams")
         assert {name: [each.does for each in await clock.dry_run(name)] for name in names} == {
             "forget-logs": ["delete no day log, as log_keep_days is not set"],
             "forget-runs": ["forget 0 old runs"],
             "leave-teams": ["remove 0 copies"],
-            "end-sessions": [""],
+            "end-sessions": ["end 0 silent conversations"],
+            "recover-dreams": ["see to 0 dreams without an end, but not to one that still runs"],
         }
+
+
+async def would(running: Whole, job: str, who: Speaker) -> str:
+    """Return what a dry run says of a job that works for the gateway as a whole, or for this scope among others."""
+    looked = await running.core.night.clock.dry_run(job)
+    return next(each.does for each in looked if each.scope.startswith(who.principal) or not each.scope)
+
+
+async def test_a_dry_run_of_a_dream_names_its_notes_and_how_its_gates_stand(tmp_path: Path, clock: Clock) -> None:
+    async with whole(tmp_path / "home", clock=clock) as running:
+        await running.tell(ANN, "Hello there")
+        await running.settled()
+        assert await would(running, "dream", ANN) == "not be begun: no notes yet"
+        await running.remember(ANN, "Ann drinks tea", name="tea")
+        before = dict(running.core.night.dreams.dream._scans.last)
+        assert await would(running, "dream", ANN) == (
+            "put 1 note in order; gate of time open (needs 24 h; there was none before), "
+            "gate of sittings closed (0 of 5)"
+        )
+        assert await would(running, "end-sessions", ANN) == "end 0 silent conversations"
+        clock.forward(hours=9)
+        assert await would(running, "end-sessions", ANN) == "end 1 silent conversation"
+        assert "closed (1 of 5)" in await would(running, "dream", ANN)
+        assert running.core.night.dreams.dream._scans.last == before
+
+
+async def test_a_dry_run_in_log_mode_names_the_days_and_what_is_missing(logging: Whole, clock: Clock) -> None:
+    day = clock().date()
+    logging.then_fork(*[Failure(status=500)] * 5)
+    await logging.tell(ANN, "The second thing is the train.")
+    await logging.settled()
+    clock.forward(hours=24)
+    assert await would(logging, "distil", ANN) == "find no day log that waits"
+    assert await would(logging, "close-day", ANN) == f"close {day}: add 2 messages to its log"
+    await logging.core.night.clock.fire("close-day")
+    assert await would(logging, "distil", ANN) == f"sort 1 day log into notes: {day}"
+    assert await would(logging, "close-day", ANN) == f"close {day}: add 0 messages to its log"
+
+
+async def test_a_dry_run_of_a_teams_jobs_counts_what_differs_and_asks_no_server(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", PROJECT, environ=OWNED) as running:
+        await running.tell(IN_G, "Hello there")
+        beds = await running.remember(IN_G, "tomatoes in bed 3", name="beds", team=True)
+        rest = "what there is to pull only the server could tell"
+        assert await would(running, "team-sync", IN_G) == f"push 2 changed files; {rest}"
+        await run(running, "team-sync")
+        assert await would(running, "team-sync", IN_G) == f"push 0 changed files; {rest}"
+        beds.with_name("roses.md").write_text(note("roses in bed 9"))
+        beds.unlink()
+        assert await would(running, "team-sync", IN_G) == f"push 1 changed file and tell of 1 deletion; {rest}"
+        [looked] = await running.core.night.clock.dry_run("tidy-team")
+        assert looked.does == "look how garden could be put in order: 2 files, 0 conflict copies"
+
+
+async def test_every_job_has_a_dry_run_that_says_what_it_would_do(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home") as running:
+        assert [job.id for job in running.core.night.clock.jobs if job.would is None] == []
+
+
+@pytest.mark.parametrize("job", ["dream", "distil"])
+async def test_a_memory_that_another_process_rewrites_is_no_failure_and_has_its_turn_at_the_next_tick(
+    tmp_path: Path, clock: Clock, job: str
+) -> None:
+    clock.ahead = datetime.combine(datetime.now(UTC).date(), time(12), tzinfo=UTC) - datetime.now(UTC)
+    toml = LOG if job == "distil" else "[memory]\ndream_min_sittings = 1\n"
+    async with whole(tmp_path / "home", toml, clock=clock) as running:
+        await running.tell(ANN, "I prefer answers in metric units.")
+        await running.settled()
+        memory = (await running.remember(ANN, "Ann drinks tea", name="tea")).parent
+        clock.forward(hours=25)
+        night = running.core.night.clock
+        await night.fire("close-day")
+        async with running.core.leases.hold(f"dream:{memory}", seconds=3600, wait=0):
+            [ran] = await night.fire(job)
+        assert ran.outcome is Outcome.BUSY
+        assert ran.detail.endswith("another consolidation holds this memory")
+        clock.forward(minutes=11)
+        [ran] = await night.fire(job)
+        assert ran.outcome is Outcome.DONE
+
+
+async def test_the_exchange_and_the_tidying_of_a_team_give_way_to_another_process(tmp_path: Path) -> None:
+    settings = PROJECT + "[memory]\nlease_wait = 0.1\n"
+    async with whole(tmp_path / "home", settings, environ=OWNED) as running:
+        await running.tell(IN_G, "Hello there")
+        await running.remember(IN_G, "tomatoes in bed 3", name="beds", team=True)
+        scope, leases = await running.scope(IN_G), running.core.leases
+        for job, name in (("team-sync", exchange_lease(scope)), ("tidy-team", "tidy:garden")):
+            async with leases.hold(name, seconds=3600, wait=0):
+                assert await run(running, job) == [(Outcome.BUSY, "another process is at it")]
+
+
+async def test_a_dream_is_never_called_late_as_it_has_no_hour(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home") as running:
+        for name in ("dream", "tidy-team"):
+            assert running.core.night.clock.job(name).grace == timedelta(days=1)
+
+
+@pytest.mark.parametrize("job", ["team-sync", "close-day", "recover-dreams"])
+async def test_work_that_may_take_long_tells_how_far_it_is(tmp_path: Path, job: str) -> None:
+    told: list[str] = []
+    async with whole(tmp_path / "home", PROJECT + LOG) as running:
+        await running.tell(IN_G, "Hello there")
+        await running.settled()
+        work = running.core.night.clock.job(job)
+        firing = Firing(now=running.core.clock(), by_hand=True)
+        due = next(due for due in await work.candidates(firing) if not due.gate)
+        await work.run(JobContext(due=due, firing=firing, progress=told.append))
+        assert told
 
 
 async def test_a_dream_that_is_under_way_can_be_seen_with_how_far_it_is(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from memory.scope import Mode, Scope
-from scheduler.board import Board, how, lasted, local, spoken
+from scheduler.board import Board, how, lasted, local, outcome_of, spoken
 from scheduler.clock import SchedulerClock
 from scheduler.days import Days
 from scheduler.errors import UnknownJob
 from scheduler.jobs import Every, Job, JobContext, Policy
-from scheduler.runs import JobRun, Outcome, Runs
+from scheduler.runs import BY_HAND, JobRun, Outcome, Runs
 from scheduler.settings import SchedulerSettings
 
 NOON = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -98,3 +98,11 @@ async def test_the_next_run_of_a_job_that_goes_by_local_time_is_the_first_of_its
     assert await days.next_close(datetime(2026, 5, 1, 18, 15, tzinfo=UTC)) == datetime(2026, 5, 2, 4, tzinfo=UTC)
     assert await days.next_distil(NOON) == datetime(2026, 5, 1, 19, 15, tzinfo=UTC)
     assert await Days(SETTINGS, scopes=Nobody(), runs=runs).next_close(NOON) is None
+
+
+def test_a_run_that_gave_way_is_told_as_such_and_programs_are_told_a_stopped_one_from_one_that_runs() -> None:
+    busy = replace(RUN, finished_at=NOON, outcome=Outcome.BUSY, detail="another holds it")
+    assert how(busy, now=NOON) == "busy, and tried again at the next tick: another holds it"
+    assert how(replace(busy, slot=f"s{BY_HAND}12:00"), now=NOON) == "busy: another holds it"
+    words = [outcome_of(run, now=NOON + timedelta(hours=late)) for run in (busy, RUN) for late in (0, 1)]
+    assert words == ["busy", "busy", "running", "stopped"]

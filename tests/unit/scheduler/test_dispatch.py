@@ -15,6 +15,7 @@ from scheduler.jobs import Due, Every, Firing, Job, JobContext, Policy
 from scheduler.runs import Outcome, Runs
 from scheduler.settings import SchedulerSettings
 from scheduler.slots import QuietHours
+from tests.waiting import until
 
 SETTINGS = SchedulerSettings(concurrency=2)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -62,12 +63,6 @@ class Held:
             await self._slow[principal].wait()
         self.at_it.remove(principal)
         return "did it"
-
-
-async def until(found: Callable[[], bool]) -> None:
-    with anyio.fail_after(10):
-        while not found():  # noqa: ASYNC110  (what is waited for has no event)
-            await anyio.sleep(0.01)
 
 
 async def test_no_more_scopes_are_worked_for_at_once_than_the_cap_also_over_jobs_of_one_lane(
@@ -264,7 +259,7 @@ async def test_ticks_that_nothing_ran_for_are_recorded_in_one_row_by_a_job_that_
     for again in (clock_of(runs, now, chore), clock, clock_of(runs, now, chore)):
         await again.fire("work")
     (missed,) = [run for run in await runs.recent() if run.outcome is Outcome.MISSED]
-    assert missed.detail == "missed: nothing ran for 71 slots"
+    assert missed.detail == "missed: nothing ran for 71 slots, 2026-05-01 14:00 to 2026-05-04 12:00 UTC"
     assert missed.slot == "2026-05-01T14:00:00+00:00 to 2026-05-04T12:00:00+00:00"
     assert len(await runs.recent()) == 4
 

@@ -9,6 +9,7 @@ from gateway.db.engine import Database
 from scheduler.errors import RunGivenUp, RunLost
 from scheduler.runs import Outcome, Run, Runs
 from tests.postgres import sqlite_only
+from tests.waiting import HANGS
 
 LEASE = timedelta(minutes=2)
 
@@ -99,7 +100,7 @@ async def test_after_a_failure_a_slot_rests_each_time_twice_as_long(runs: Runs, 
 
 
 async def test_reading_the_table_waits_for_no_writer(database: Database, runs: Runs) -> None:
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANGS):
         async with database.write():
             assert await runs.recent() == []
             assert await runs.outcomes("job", since=datetime.min.replace(tzinfo=UTC)) == {}
