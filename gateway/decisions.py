@@ -1,7 +1,7 @@
 """What an administrator says to a proposal is done here: file by file, each only if it is still what they were shown.
 
-Merged notes go first and to the server, conflict copies and deletions last, and the proposal is over only then: who is
-stopped in between says the same again, and what is done already is found so.
+Merged notes go first and to the server, conflict copies and deletions last, and the proposal is over only then: an
+answer that was cut short is given again, by its message as soon as the gateway is back, and finds what is done already.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from memory.team.tidy import Material
 
 log = structlog.get_logger(__name__)
 
-_PATIENCE = 3.0  # seconds
+_PATIENCE = 3.0  # seconds more than a process that has died may hold a project: its message comes again before that
 _BUSY = "I am just at work on this team's memory. Please write it again in a minute; nothing is changed yet."
 _UNKNOWN = "There is no proposal with this number; `/team proposals` lists those that wait."
 _LOOKS_AGAIN = "The next look proposes what is right then."
@@ -65,7 +65,8 @@ class Decisions:
         if proposal is None or proposal.state != PENDING:
             return _settled(proposal)
         try:
-            async with self._copies.hold(proposal.project, wait=_PATIENCE):
+            wait = self._copies.settings.memory.lease_seconds + _PATIENCE
+            async with self._copies.hold(proposal.project, wait=wait):
                 return await self._accept(number, scope, account)
         except LeaseLost:
             return _BUSY

@@ -44,7 +44,7 @@ class Answered:
     number: int
     told: str
     shared: str = ""
-    """The name of what is shared now."""
+    """The name of what is shared, whether by this answer or before it."""
     anew: Staged | None = None
 
 
@@ -212,7 +212,9 @@ def answered_before(number: int, staged: Staged | None) -> Answered:
     if staged.state == "pending":
         told = f"It is being shared, so it can't be dropped. If that was cut short, `/team yes {number}` does the rest."
         return Answered(number=number, told=told)
-    return Answered(number=number, told=f"That is settled: {staged.outcome}.")
+    # Whoever was stopped after it was shared has not told the server yet.
+    shared = staged.name if staged.state == "published" else ""
+    return Answered(number=number, told=f"That is settled: {staged.outcome}.", shared=shared)
 
 
 def _place(scope: Scope, name: str) -> Path:

@@ -29,6 +29,9 @@ class Sync(Protocol):
     async def sync(self, scope: Scope) -> SyncReport:
         """Pull, then push."""
 
+    async def pull(self, scope: Scope, *, within: float) -> None:
+        """Only pull, for at most so many seconds."""
+
     def resting(self, scope: Scope) -> Rest | None:
         """Return why nothing of a scope's copy is pushed; None if it is."""
 
@@ -53,6 +56,19 @@ class TeamCopies:
             if scope.team_dir is not None and scope.repo and scope.project in found:
                 found[scope.project].append(scope)
         return {name: sorted(each, key=lambda one: (not one.shared, one.principal)) for name, each in found.items()}
+
+    async def others(self, scope: Scope) -> Sequence[Scope]:
+        """Return the scopes that hold the other copies of what this one's copy is of, in the same order."""
+        found = [copy for copies in (await self.by_project()).values() for copy in copies]
+        return [each for each in found if each.repo == scope.repo and each.memory_dir != scope.memory_dir]
+
+    async def bring_in_step(self, scope: Scope, *, within: float) -> None:
+        """Have the other copies know what this one has told the server, so that what is next edited is no conflict.
+
+        Each has `within` seconds for that; what is missed is left to its next exchange.
+        """
+        for other in await self.others(scope):
+            await self._sync.pull(other, within=within)
 
     async def forgotten(self, copies: Sequence[Scope]) -> frozenset[str]:
         """Return the hashes of what was forgotten in any of them."""

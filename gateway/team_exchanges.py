@@ -43,7 +43,7 @@ class TeamExchanges(TeamSync):
         return self._noted(scope, await super().push(scope, wait=wait))
 
     def _noted(self, scope: Scope, report: SyncReport) -> SyncReport:
-        told = f"failed: {report.failure}" if report.failure is not None else report.summary()
+        told = f"failed: {report.failure}" if report.failure is not None else report.counts()
         self._last[scope.memory_dir] = Exchange(at=self._now(), told=told, skipped=tuple(report.skipped))
         return report
 

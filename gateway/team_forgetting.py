@@ -1,7 +1,5 @@
 """What was forgotten of a team's notes in one chat: it leaves the project's other chats here, and then the server."""
 
-from collections.abc import Sequence
-
 import anyio
 import structlog
 
@@ -35,12 +33,12 @@ class TeamForgetting:
         It is the gateway that clears the other chats' copies, whatever those may write: what is forgotten is gone
         before anybody is told so.
         """
-        copies = (await self._copies.by_project()).get(scope.project, ())
-        others = [copy for copy in copies if copy.memory_dir != scope.memory_dir]
+        others = await self._copies.others(scope)
         kept = [copy for copy in others if not await self._cleared(copy, what)]
         told = "" if await self._pushed(scope) else UNREACHED
         if not told:
-            await self._bring_in_step(others)
+            with anyio.move_on_after(PUSH_SECONDS):
+                await self._copies.bring_in_step(scope, within=PUSH_SECONDS)
         return f"{told} In {len(kept)} other chats of the team it could not be taken out yet." if kept else told
 
     async def _cleared(self, copy: Scope, what: Gone) -> bool:
@@ -50,12 +48,6 @@ class TeamForgetting:
             _log.warning("team_copy_not_cleared", principal=copy.principal, cause=type(error).__name__)
             return False
         return True
-
-    async def _bring_in_step(self, copies: Sequence[Scope]) -> None:
-        """Have these copies know what the server holds now, so that what is next edited there is no conflict."""
-        with anyio.move_on_after(PUSH_SECONDS):
-            for copy in copies:
-                await self._sync.pull(copy, within=PUSH_SECONDS)
 
     async def _pushed(self, scope: Scope) -> bool:
         with anyio.move_on_after(PUSH_SECONDS):

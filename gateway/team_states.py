@@ -3,9 +3,11 @@
 Implements `memory.team.state.SyncStates` and `memory.team.forgotten.Forgotten`.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import delete, exists, or_, select
 
@@ -16,10 +18,11 @@ from gateway.db.models import ErasureRow, FactRow, SessionRow, SyncRow
 from gateway.settings import Settings
 from memory.paths import TEAM, Homes, ProjectRef
 from memory.scope import Part, Scope
+from memory.team.local import Skip
 from memory.team.state import SyncState
 
-ScopeOf = Callable[[Address, str], Awaitable[Scope]]
-"""Says what a principal may touch in a conversation."""
+ScopesOf = Callable[[Sequence[tuple[Address, str]]], Awaitable[Sequence[Scope]]]
+"""Says of each conversation and principal in turn what may be touched there."""
 
 
 class DatabaseSyncStates:
@@ -32,7 +35,7 @@ class DatabaseSyncStates:
         """Return the state of a copy; of one that was never stored, `SyncState()`."""
         async with self._database.read() as session:
             row = await session.get(SyncRow, (principal, project))
-        return SyncState(**row.state) if row else SyncState()
+        return _state(row.state) if row else SyncState()
 
     async def put(self, principal: str, project: str, state: SyncState) -> None:
         """Store the state of a copy before returning."""
@@ -44,6 +47,14 @@ class DatabaseSyncStates:
         here = (SyncRow.principal == principal, SyncRow.project == project)
         async with self._database.write() as session:
             await session.execute(delete(SyncRow).where(*here))
+
+
+def _state(stored: Mapping[str, Any]) -> SyncState:
+    """Return a state as it was stored; where an older version kept no refusals, everything is asked for once more."""
+    kept = stored.get("refused")
+    refused = tuple(Skip(key=each["key"], reason=each["reason"], rules=tuple(each["rules"])) for each in kept or ())
+    state = SyncState(**{**stored, "refused": refused})
+    return state if kept is not None else replace(state, checksum=None)
 
 
 class DatabaseForgotten:
@@ -73,10 +84,10 @@ class DatabaseForgotten:
 class FormerMembers:
     """Finds the copies of those whose membership of a project has ended."""
 
-    def __init__(self, settings: Settings, homes: Homes, scope_of: ScopeOf, database: Database) -> None:
+    def __init__(self, settings: Settings, homes: Homes, scopes_of: ScopesOf, database: Database) -> None:
         self._settings = settings
         self._homes = homes
-        self._scope_of = scope_of
+        self._scopes_of = scopes_of
         self._database = database
 
     async def copies(self) -> Sequence[tuple[Scope, Path]]:
@@ -89,40 +100,50 @@ class FormerMembers:
         """
         async with self._database.read() as session:
             rows = (await session.execute(select(SyncRow.principal, SyncRow.project))).all()
-        found = [await self._former(principal, project) for principal, project in rows]
-        return [copy for copy in found if copy is not None]
+        talks = await self._conversations()
+        held = [copy for row in rows if row[0] in talks and (copy := self._copy(*row)) is not None]
+        # One of those that are bound to the project speaks for all: who has a part in it has it wherever that is so.
+        bound = [
+            (place, copy.principal)
+            for copy, _ in held
+            if (place := next(filter(partial(self._is_bound, copy), talks[copy.principal]), None)) is not None
+        ]
+        parts = {(scope.principal, scope.project) for scope in await self._scopes_of(bound) if _has_part(scope)}
+        return [
+            (replace(copy, team_dir=None, readable=copy.writable, project_root=None), directory)
+            for copy, directory in held
+            if (copy.principal, copy.project) not in parts
+        ]
 
-    async def _former(self, principal: str, project: str) -> tuple[Scope, Path] | None:
+    def _copy(self, principal: str, project: str) -> tuple[Scope, Path] | None:
+        """Return the scope that a member has, with the directory of the copy; None where there can be none."""
         declared = self._settings.projects.get(project)
         if declared is None:
             return None
-        ref = ProjectRef(name=project, root=declared.root, repo=declared.repo or project)
         member = self._homes.scope(
             principal=principal,
-            project=ref,
+            project=ProjectRef(name=project, root=declared.root, repo=declared.repo or project),
             member=True,
             shared=is_shared(principal),
             mode=self._settings.memory.memory_mode,
             timezone=self._settings.timezone,
         )
-        if member.team_dir is None:
-            return None  # switched off for everybody
-        talks = await self._conversations(principal)
-        # One of those that are bound to the project speaks for all: who has a part in it has it wherever that is so.
-        bound = next((place for place in talks if self._is_bound(place, principal, project)), None)
-        if not talks or (bound is not None and _has_part(await self._scope_of(bound, principal), project)):
-            return None
-        return replace(member, team_dir=None, readable=member.writable, project_root=None), member.team_dir
+        return None if member.team_dir is None else (member, member.team_dir)  # none: switched off for everybody
 
-    def _is_bound(self, place: Address, principal: str, project: str) -> bool:
-        found = self._settings.project_of(*names_of(place, principal))
-        return found is not None and found[0] == project
+    def _is_bound(self, copy: Scope, place: Address) -> bool:
+        found = self._settings.project_of(*names_of(place, copy.principal))
+        return found is not None and found[0] == copy.project
 
-    async def _conversations(self, principal: str) -> list[Address]:
-        theirs = select(SessionRow.conversation).where(SessionRow.principal == principal).distinct()
+    async def _conversations(self) -> Mapping[str, Sequence[Address]]:
+        """Return every conversation that a principal with a copy has ever had, by principal."""
+        with_copy = SessionRow.principal.in_(select(SyncRow.principal))
+        theirs = select(SessionRow.principal, SessionRow.conversation).where(with_copy).distinct()
+        found: dict[str, list[Address]] = {}
         async with self._database.read() as session:
-            return [Address.parse(conversation) for conversation in await session.scalars(theirs)]
+            for principal, conversation in await session.execute(theirs):
+                found.setdefault(principal, []).append(Address.parse(conversation))
+        return found
 
 
-def _has_part(scope: Scope, project: str) -> bool:
-    return scope.project == project and (scope.team_dir is not None or scope.leaves_out(Part.TEAM))
+def _has_part(scope: Scope) -> bool:
+    return scope.team_dir is not None or scope.leaves_out(Part.TEAM)

@@ -22,7 +22,8 @@ from memory.ports import Clock
 from memory.provenance import fact_hash
 from memory.scan import NoteHeader, Scans
 from memory.scope import Part, Scope
-from memory.team.local import is_conflict_copy
+from memory.team.audit import Audit, Entry
+from memory.team.local import Skip, is_conflict_copy
 from memory.team.report import SyncReport
 from scheduler.board import Board, how, local
 from scheduler.slots import key_of
@@ -30,13 +31,16 @@ from scheduler.slots import key_of
 PER_PAGE = 15
 """How many notes `/team who` shows at once."""
 _LISTED = 20
+_KEYS = 5
 _PER_ANSWER = 20
 _RUNS = 50
 _USAGE = (
     "`/team` shows how team memory stands, `/team who` who wrote what in it, `/team sync` brings it in line with the "
-    "others now. What waits to be shared: `/team show 1` shows it, `/team yes 1` shares it, `/team no 1` drops it; "
-    "several numbers, or `all`, do as well."
+    "others now, `/team audit` shows owners who has changed it on the server. What waits to be shared: `/team show 1` "
+    "shows it, `/team yes 1` shares it, `/team no 1` drops it; several numbers, or `all`, do as well."
 )
+_NOT_YOURS = "Only an owner of this bot can see who has changed the team's memory."
+_ELSEWHERE = "This gateway does not keep the team's memory: who has changed it is on record with the server that does."
 _DIRECT = "In this chat team memory is written directly: nothing waits for a word here."
 _OFF = "Writing into team memory from private chats is switched off by now. It waits; say it in a chat of the project."
 
@@ -55,6 +59,7 @@ class TeamCommand:
     notes: Notes
     proposals: ProposalCommand
     clock: Clock
+    audit: Audit | None = None
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -79,6 +84,8 @@ class TeamCommand:
                 text = await self._who(scope, int(page))
             case ["sync"]:
                 text = _synced(await self.publishing.tell_server(scope), self._rests(scope))
+            case ["audit"]:
+                text = await self._audit(asked)
             case [("yes" | "no" | "show") as word, *numbers] if numbers:
                 text = _DIRECT if scope.shared else await self._answer(scope, word, numbers)
             case _:
@@ -173,14 +180,31 @@ class TeamCommand:
         return "- Here: written directly" if scope.shared else f"- Here: {how[self.settings.memory.team_writes]}"
 
     async def _exchange(self, scope: Scope) -> list[str]:
-        last = self.sync.last(scope)
+        last, rests = self.sync.last(scope), self._rests(scope)
+        found = (*await self.sync.refused(scope), *(last.skipped if last is not None else ()))
+        stays = _stayed(list(dict.fromkeys(found)), indent="  ")
+        pushes = [f"- **Nothing is pushed for now**: {rests}"] if rests else []
+        return [f"- Last exchange: {await self._last(scope, last)}", *stays, *pushes]
+
+    async def _last(self, scope: Scope, last: Exchange | None) -> str:
         if last is not None:
-            return _exchanged(last, scope, self._rests(scope))
+            return f"{local(last.at, scope.timezone)}, {last.told}"
         status = await self.board.of("team-sync", limit=_RUNS)
         run = next((run for run in status.last if run.scope == key_of(scope)), None)
         if run is None:
-            return ["- Last exchange: none yet; `/team sync` makes one now"]
-        return [f"- Last exchange: {local(run.started_at, scope.timezone)}, {how(run, now=self.clock())}"]
+            return "none yet; `/team sync` makes one now"
+        return f"{local(run.started_at, scope.timezone)}, {how(run, now=self.clock())}"
+
+    # -- who has changed it on the server
+
+    async def _audit(self, asked: Asked) -> str:
+        if asked.claim.inbound.account not in self.settings.access.owners:
+            return _NOT_YOURS
+        if self.audit is None or self.settings.memory.team_server_url is not None:
+            return _ELSEWHERE
+        found = await self.audit.newest(asked.scope.repo, limit=_LISTED)
+        lines = [f"- {_entry(each, asked.scope.timezone)}" for each in found]
+        return "\n".join(lines) or "Nobody has changed the team's memory, and nobody was turned away."
 
     # -- who wrote what
 
@@ -236,10 +260,24 @@ def _note_of(conflict: str) -> str:
     return f"{conflict.rpartition('.conflict-')[0]}.md"
 
 
-def _exchanged(last: Exchange, scope: Scope, rests: str) -> list[str]:
-    lines = [f"- Last exchange: {local(last.at, scope.timezone)}, {last.told}"]
-    lines += [f"  - `{_code(skip.key)}` stayed: {skip.reason}" for skip in last.skipped[:_LISTED]]
-    return [*lines, f"- **Nothing is pushed for now**: {rests}"] if rests else lines
+def _stayed(skips: Sequence[Skip], *, indent: str = "") -> list[str]:
+    lines = [f"{indent}- `{_code(skip.key)}` stayed: {skip.reason}" for skip in skips[:_LISTED]]
+    return [*lines, f"{indent}- … and {len(skips) - _LISTED} more"] if len(skips) > _LISTED else lines
+
+
+def _entry(entry: Entry, timezone: str) -> str:
+    when = local(entry.at, timezone) if entry.at is not None else ""
+    who = f"`{_code(entry.who)}`" if entry.who else "somebody without a known token"
+    if entry.status != 200:
+        return f"{when}, {who}: {entry.method} refused ({entry.status})"
+    done = [f"wrote {_keys(entry.written)}"] if entry.written else []
+    done += [f"deleted {_keys(entry.deleted)}"] if entry.deleted else []
+    return f"{when}, {who}: {'; '.join(done) or 'changed nothing'}"
+
+
+def _keys(keys: Sequence[str]) -> str:
+    more = f" and {len(keys) - _KEYS} more" if len(keys) > _KEYS else ""
+    return ", ".join(f"`{_code(key)}`" for key in keys[:_KEYS]) + more
 
 
 def _synced(report: SyncReport | None, rests: str) -> str:
@@ -247,10 +285,10 @@ def _synced(report: SyncReport | None, rests: str) -> str:
         return "An exchange is under way or takes long; `/team` shows in a minute how it went."
     if report.failure is not None:
         return f"The server could not be reached as it should: {report.failure}. What is shared here stays, and waits."
-    stayed = "".join(f"\n- `{_code(skip.key)}` stayed: {skip.reason}" for skip in report.skipped[:_LISTED])
+    stayed = "".join(f"\n{line}" for line in _stayed(report.skipped))
     if rests:
-        return f"Asked the server: {report.summary()}.{stayed}\n**Nothing is pushed for now**: {rests}."
-    return f"In line with the server: {report.summary()}.{stayed}"
+        return f"Asked the server: {report.counts()}.{stayed}\n**Nothing is pushed for now**: {rests}."
+    return f"In line with the server: {report.counts()}.{stayed}"
 
 
 def _reached(report: SyncReport | None, shared: Sequence[str], rests: str) -> str:

@@ -4,7 +4,7 @@ A key that one side alone changed goes by that side. Where both did, the server'
 local one is kept beside it; an index gets the lines of both. Nothing is pushed before one pull has succeeded.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -21,13 +21,15 @@ from memory.ports import UNMETERED, Clock, Leases, Meter
 from memory.scope import Scope
 from memory.settings import MemorySettings
 from memory.team.copy import Copy
-from memory.team.errors import SyncFailed
+from memory.team.errors import NoToken, SyncFailed
 from memory.team.figures import tell_exchange, tell_start
 from memory.team.forgotten import Forgotten, nothing_forgotten
+from memory.team.local import Skip
 from memory.team.remote import Fetched, Remote, Token
 from memory.team.report import SyncReport
 from memory.team.state import SyncStates
-from memory.team.wire import BODY_BYTES, batches
+from memory.team.taking import take
+from memory.team.wire import BODY_BYTES, batches, name_batches
 
 _log = structlog.get_logger(__name__)
 
@@ -133,6 +135,10 @@ class TeamSync:
             return None
         return Rest(failure=found.failure, until=found.since + _PAUSE)
 
+    async def refused(self, scope: Scope) -> Sequence[Skip]:
+        """Return what of the server's this scope's copy does not take, whichever exchange has found that."""
+        return (await self._states.get(scope.principal, scope.project)).refused
+
     async def _in_line(
         self, scope: Scope, act: Callable[[Copy], Awaitable[None]], *, direction: str, wait: float | None = None
     ) -> SyncReport:
@@ -144,18 +150,20 @@ class TeamSync:
         try:
             async with self._leases.hold(name, seconds=seconds, wait=wait):
                 began = self._clock()
-                await self._exchange(scope, scope.team_dir, act, report)
+                refused = await self._exchange(scope, scope.team_dir, act, report)
         finally:
             if report.lost:
                 with anyio.CancelScope(shield=True):
                     await self._removed(scope, report.lost)
-        _log.info("team_synced", principal=scope.principal, project=scope.project, summary=report.summary())
         tell_exchange(self._meter, report, direction, seconds=(self._clock() - began).total_seconds())
+        report.still(refused)  # counted once, when it was found; told as long as it is so
+        _log.info("team_synced", principal=scope.principal, project=scope.project, summary=report.summary())
         return report
 
     async def _exchange(
         self, scope: Scope, directory: Path, act: Callable[[Copy], Awaitable[None]], report: SyncReport
-    ) -> None:
+    ) -> Sequence[Skip]:
+        """Carry it out on one copy; returns what of the server's is not taken, as far as that is known."""
         state = await self._states.get(scope.principal, scope.project)
         erases = scope.team_dir in writable(scope, self._settings)
         copy = Copy(
@@ -177,6 +185,7 @@ class TeamSync:
             if copy.state != state:
                 with anyio.CancelScope(shield=True):  # what was done is remembered, even while stopping
                     await self._states.put(scope.principal, scope.project, copy.state)
+        return copy.state.refused
 
     async def _sync(self, copy: Copy) -> None:
         await self._pull(copy)
@@ -185,7 +194,10 @@ class TeamSync:
     async def _pull(self, copy: Copy) -> None:
         await copy.look()
         try:
-            await copy.take(await self._fetched(copy))
+            await take(copy, await self._fetched(copy))
+        except NoToken as failure:
+            await self._rest(copy, failure)
+            raise
         finally:
             if copy.scope.memory_dir not in self._begun:
                 self._begun.add(copy.scope.memory_dir)
@@ -207,7 +219,9 @@ class TeamSync:
         if not copy.state.pulled:
             return
         await copy.look()
-        if await self._rests(copy):
+        copy.report.rests = await self._rests(copy)
+        if copy.report.rests is not None:
+            copy.to_push(self._settings.team_max_entries)  # what can't travel anyway is told all the same
             self._meter.count("team_pushes_suppressed")
             return
         try:
@@ -238,10 +252,9 @@ class TeamSync:
             expected = await self._after_conflict(copy, [*texts, *deletions])
 
     async def _send(self, copy: Copy, texts: Mapping[str, str], deletions: list[str], expected: str | None) -> None:
-        if deletions:
-            body = {"entries": {}, "deleted": deletions}
-            expected = await self._put(copy, body, expected)
-            copy.buried(deletions)
+        for keys in name_batches(deletions, limit=BODY_BYTES):
+            expected = await self._put(copy, {"entries": {}, "deleted": keys}, expected)
+            copy.buried(keys)
         for batch in batches(texts, limit=BODY_BYTES):
             expected = await self._put(copy, {"entries": batch}, expected)
             copy.sent(batch)
@@ -262,20 +275,21 @@ class TeamSync:
             return checksum
         fetched = await self._remote.fetch(copy.repo, known=None)
         await copy.look()
-        await copy.take(fetched)
+        await take(copy, fetched)
         await copy.look()
         return fetched.checksum
 
-    async def _rests(self, copy: Copy) -> bool:
+    async def _rests(self, copy: Copy) -> SyncFailed | None:
+        """Return the failure because of which nothing is pushed; None if it is."""
         suppression = self._suppressed.get(copy.scope.memory_dir)
         if suppression is None:
-            return False
+            return None
         over = self._clock() - suppression.since >= _PAUSE
         other = suppression.credentials != await self._credentials()
         if over or other or suppression.names - copy.local.names:
             del self._suppressed[copy.scope.memory_dir]
-            return False
-        return True
+            return None
+        return suppression.failure
 
     async def _rest(self, copy: Copy, failure: SyncFailed) -> None:
         self._suppressed[copy.scope.memory_dir] = _Suppression(

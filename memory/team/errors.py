@@ -3,11 +3,12 @@
 MemoryFault
 ├── TeamRefusal             the server's side: the request is understood and not carried out
 │   ├── Unauthenticated     no token, or one that nobody has (401)
-│   ├── Forbidden           the token is good, the repo is not its own (403)
+│   ├── Forbidden           the token is good, the repo is not its own (403; carries whose it is)
 │   ├── PreconditionFailed  somebody wrote since the client read (412; carries the present checksum)
 │   ├── TooManyEntries      the repo would hold more than it may (413; carries both numbers)
 │   └── TooLarge            an entry or a body is over its limit (413)
 └── SyncFailed              the client's side: the exchange did not come to its end (carries the status)
+    └── NoToken             there is nothing to show to the server, so that it was not asked
 """
 
 from memory.errors import MemoryFault
@@ -22,7 +23,11 @@ class Unauthenticated(TeamRefusal):
 
 
 class Forbidden(TeamRefusal):
-    """Whoever has this token may not use this repo."""
+    """Whoever has this token, `who`, may not use this repo."""
+
+    def __init__(self, message: str, *, who: str) -> None:
+        super().__init__(message)
+        self.who = who
 
 
 class PreconditionFailed(TeamRefusal):
@@ -84,3 +89,20 @@ class SyncFailed(MemoryFault):
         if self.status in {408, 409, 412, 429} or self.maximum is not None:
             return False
         return self.status is not None and 400 <= self.status < 500
+
+
+class NoToken(SyncFailed):
+    """There is no token for the server: nothing was sent, and nothing will be before there is one."""
+
+    def __init__(self) -> None:
+        super().__init__("no token for the team server: put the one that its operator has granted into team_token")
+
+    @property
+    def passing(self) -> bool:
+        """Whether a GET may succeed when it is tried again in a moment: not without a token."""
+        return False
+
+    @property
+    def permanent(self) -> bool:
+        """Whether the same push can never succeed: so it is without a token."""
+        return True

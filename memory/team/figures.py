@@ -2,7 +2,7 @@
 
 from memory.ports import Meter
 from memory.team.copy import Copy
-from memory.team.errors import SyncFailed
+from memory.team.errors import NoToken, SyncFailed
 from memory.team.remote import Answer
 from memory.team.report import SyncReport
 
@@ -49,6 +49,8 @@ def outcome(failure: SyncFailed | None) -> str:
         return "ok"
     if failure.maximum is not None:
         return "too_many"
+    if isinstance(failure, NoToken):
+        return "denied"
     status = failure.status
     if failure.malformed or status is None:
         return "malformed" if failure.malformed else "no_answer"

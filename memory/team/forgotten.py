@@ -6,9 +6,8 @@ when they have to be taken out of it.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
-from memory.facts import facts_of
+from memory.facts import forgettable, is_index
 from memory.gone import Gone, Item, gone
 from memory.index import INDEX
 from memory.paths import TEAM
@@ -27,18 +26,13 @@ async def nothing_forgotten(scope: Scope) -> frozenset[str]:
 
 def holds_any(hashes: frozenset[str], *copies: Mapping[str, str]) -> bool:
     """Return whether one of these facts stands in one of the texts."""
-    texts = (text for copy in copies for text in copy.values())
-    return bool(hashes) and any(fact_hash(fact) in hashes for text in texts for fact in facts_of(text))
+    found = (fact for copy in copies for key, text in copy.items() for fact in forgettable(text, key))
+    return bool(hashes) and any(fact_hash(fact) in hashes for fact in found)
 
 
 def known_words(hashes: frozenset[str], *copies: Mapping[str, str]) -> Gone:
     """Return what these hashes stand for, as far as the texts of all these copies tell it."""
-    texts = {
-        f"{number}/{key}": text
-        for number, copy in enumerate(copies)
-        for key, text in copy.items()
-        if not _is_index(key)  # its lines tell of facts, and would make their words those of a fact that stays
-    }
+    texts = {f"{number}/{key}": text for number, copy in enumerate(copies) for key, text in copy.items()}
     return gone(texts, [Item(note="", hash=each) for each in hashes])
 
 
@@ -53,7 +47,7 @@ class Left:
 
 def texts_left(texts: Mapping[str, str], what: Gone, *, renaming: bool = False) -> Left:
     """Return what is left when it is taken out of these texts; if `renaming`, out of the names of the notes too."""
-    notes = {key: text for key, text in texts.items() if not _is_index(key) and any(map(what.same, facts_of(text)))}
+    notes = {key: text for key, text in texts.items() if not is_index(key) and any(map(what.same, forgettable(text)))}
     left: dict[str, str | None] = {}
     moved: dict[str, str] = {}
     names: dict[str, str | None] = {}
@@ -63,9 +57,13 @@ def texts_left(texts: Mapping[str, str], what: Gone, *, renaming: bool = False) 
         left[key], names[key] = (kept, key if kept else None) if name == key else (None, name if kept else None)
         if kept and name != key:
             moved[name] = kept
-    for key in filter(_is_index, texts):
+    for key in filter(is_index, texts):
         index = index_without(
-            texts[key], what.betrays, names=lambda note: names.get(note, note), folder=key.removesuffix(INDEX)
+            texts[key],
+            what.betrays,
+            names=lambda note: names.get(note, note),
+            folder=key.removesuffix(INDEX),
+            drop=what.same,
         )
         if index != texts[key]:
             left[key] = index
@@ -75,7 +73,3 @@ def texts_left(texts: Mapping[str, str], what: Gone, *, renaming: bool = False) 
 def _name_left(key: str, what: Gone) -> str:
     """Return a note's key, or the one that it has after it was forgotten in its own chat, if its name tells it."""
     return next(neutral(f"{TEAM}/{key}", what.betrays)).removeprefix(f"{TEAM}/")
-
-
-def _is_index(key: str) -> bool:
-    return PurePosixPath(key).name == INDEX

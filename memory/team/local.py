@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from memory import secret_scan
 from memory.disk import DEEPEST, Folder
 from memory.errors import PathRefused
-from memory.notes import content_hash
+from memory.notes import content_hash, secrets_in
 from memory.team.wire import ENTRY_BYTES, check_key
 
 _CONFLICT_COPY = re.compile(r"\.conflict-[0-9a-f]{8}\.md\Z")
@@ -190,11 +190,6 @@ def make_room(place: Path) -> None:
             Path(folder).rmdir()
 
 
-def never_taken(key: str, text: str | None) -> bool:
-    """Return whether a text of the server is refused for what it holds, whatever lies here."""
-    return text is not None and bool(secret_scan.scan(f"{PurePosixPath(key).name}\n{text}"))
-
-
 def is_conflict_copy(name: str) -> bool:
     """Return whether a name is that of a text which lost a conflict; such a file never leaves its home."""
     return _CONFLICT_COPY.search(name) is not None
@@ -210,11 +205,17 @@ def why_not_sent(key: str, text: str) -> Skip | None:
     """Return why a text may not be sent; None if it may."""
     if reason := why_not_kept(key):
         return Skip(key=key, reason=reason)
-    found = secret_scan.scan(text)
+    return secret_in(key, text)
+
+
+def secret_in(key: str, text: str) -> Skip | None:
+    """Return which kinds of secret keep a text, or its key, from travelling, whichever way; None if none does."""
+    found = secrets_in(key, text)
     if not found:
         return None
     kinds = ", ".join(f"{finding.rule} ({finding.label})" for finding in found)
-    return Skip(key=key, reason=f"it holds a secret: {kinds}", rules=tuple(finding.rule for finding in found))
+    rules = tuple(finding.rule for finding in found)
+    return Skip(key=secret_scan.redact(key), reason=f"it holds a secret: {kinds}", rules=rules)
 
 
 class Verdict(StrEnum):

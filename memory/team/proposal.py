@@ -7,10 +7,11 @@ from pathlib import Path, PurePosixPath
 
 from memory.authorship import bylines, signed
 from memory.errors import Conflict
-from memory.facts import facts, vanished
+from memory.facts import facts
 from memory.index import INDEX
 from memory.notes import NoteMissing, Notes, content_hash
 from memory.scope import Scope
+from memory.survival import left_out
 from memory.team.local import conflict_copy, is_conflict_copy, why_not_sent
 
 
@@ -75,8 +76,8 @@ def _gave(name: str, other: str, *, key: str, old: str, text: str) -> bool:
         return False
     if conflict_copy(key, other) == name:
         return True
-    own = vanished(facts(other), facts(old))
-    return len(vanished(own, facts(text))) < len(own)
+    own = left_out(facts(other), facts(old))
+    return len(left_out(own, facts(text))) < len(own)
 
 
 def secrets_in(changes: Iterable[Change]) -> str:

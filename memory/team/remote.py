@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from memory.team.errors import SyncFailed
+from memory.team.errors import NoToken, SyncFailed
 from memory.team.wire import PATH, TOO_MANY_ENTRIES, Content, Hashes, PutAnswer, TeamMemory, encode, entity_tag
 
 Token = Callable[[], Awaitable[str]]
@@ -43,7 +43,7 @@ class Written:
 
 
 class Remote:
-    """A server that speaks the contract. Every call raises only `SyncFailed`."""
+    """A server that speaks the contract. Every call raises only `SyncFailed`; without a token, before any request."""
 
     def __init__(self, base_url: str, *, token: Token, http: httpx.AsyncClient, timeout: float) -> None:
         self._url = f"{base_url.rstrip('/')}{PATH}"
@@ -93,7 +93,10 @@ class Remote:
         content: bytes | None = None,
     ) -> httpx.Response:
         params = {"repo": repo, **({"view": view} if view else {})}
-        sent = {"authorization": f"Bearer {await self.token()}", "user-agent": "reverie", **(headers or {})}
+        token = await self.token()
+        if not token:
+            raise NoToken
+        sent = {"authorization": f"Bearer {token}", "user-agent": "reverie", **(headers or {})}
         try:
             return await self._http.request(
                 method, self._url, params=params, headers=sent, content=content, timeout=self._timeout

@@ -1,17 +1,21 @@
 """The HTTP side of team memory: routes over `TeamStore`, who may use them, the contract's statuses."""
 
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import structlog
+from anyio import to_thread
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from memory.errors import PathRefused
+from memory.notes import secrets_in
+from memory.ports import UNMETERED, Meter
+from memory.team.audit import Entry
 from memory.team.errors import (
     Forbidden,
     PreconditionFailed,
@@ -29,7 +33,7 @@ from memory.team.wire import (
     Put,
     PutAnswer,
     TeamMemory,
-    check_key,
+    check_path,
     names_tag,
 )
 
@@ -37,6 +41,19 @@ _log = structlog.get_logger(__name__)
 
 _ESCAPED = 6
 """How many bytes of JSON one byte of text may take (a control character as a \\u escape)."""
+
+OUTCOMES = {
+    200: "ok",
+    304: "unchanged",
+    400: "malformed",
+    401: "stranger",
+    403: "forbidden",
+    404: "empty",
+    412: "conflict",
+    413: "too_large",
+    500: "error",
+}
+"""What came of a request, by the status of its answer, as the meter is told."""
 
 
 class Authorise(Protocol):
@@ -69,17 +86,14 @@ class TokenTable:
         if found is None:
             raise Unauthenticated("the token is not known here")
         if repo not in found.repos:
-            raise Forbidden("the token does not open this repo")
+            raise Forbidden("the token does not open this repo", who=found.author)
         return found.author
 
 
-def routes(store: TeamStore, authorise: Authorise, limits: Limits) -> list[Route]:
+def routes(store: TeamStore, authorise: Authorise, limits: Limits, *, meter: Meter = UNMETERED) -> list[Route]:
     """Return the routes of the contract, to be mounted at the server's root."""
-    endpoint = _Endpoint(store, authorise, limits)
-    return [
-        Route(PATH, _answering(endpoint.get), methods=["GET"]),
-        Route(PATH, _answering(endpoint.put), methods=["PUT"]),
-    ]
+    endpoint = _Endpoint(store, authorise, limits, meter)
+    return [Route(PATH, endpoint.answer, methods=["GET", "PUT"])]
 
 
 class _BadRequest(TeamRefusal):
@@ -87,13 +101,31 @@ class _BadRequest(TeamRefusal):
 
 
 class _Endpoint:
-    def __init__(self, store: TeamStore, authorise: Authorise, limits: Limits) -> None:
+    def __init__(self, store: TeamStore, authorise: Authorise, limits: Limits, meter: Meter) -> None:
         self._store = store
         self._authorise = authorise
         self._limits = limits
+        self._meter = meter
 
-    async def get(self, request: Request) -> Response:
-        repo, _ = await self._admit(request)
+    async def answer(self, request: Request) -> Response:
+        """Answer as the contract says. Who was turned away is put on record, and every answer is counted."""
+        peer = request.client.host if request.client else ""
+        asked = Entry(who="", peer=peer, repo=request.query_params.get("repo", ""), method=request.method, status=500)
+        try:
+            asked = replace(asked, who=await self._admit(request, asked.repo))
+            response = await (self._put(request, asked) if request.method == "PUT" else self._get(request, asked.repo))
+            asked = replace(asked, status=response.status_code)
+        except TeamRefusal as refused:
+            response = _refusal(refused)
+            who = refused.who if isinstance(refused, Forbidden) else asked.who
+            asked = replace(asked, who=who, status=response.status_code)
+            _log.info("team_memory_refused", reason=type(refused).__name__, **_facts(asked))
+            await self._store.audit.refused(asked)
+        finally:
+            self._meter.count("team_requests", method=asked.method, outcome=OUTCOMES.get(asked.status, "other"))
+        return response
+
+    async def _get(self, request: Request, repo: str) -> Response:
         if request.query_params.get("view") == "hashes":
             state = await self._store.state(repo)
             return _nothing() if state is None else _json(_hashes(state), state)
@@ -107,32 +139,33 @@ class _Endpoint:
             return _nothing()
         return _json(_whole(repo, content.state, content.texts), content.state)
 
-    async def put(self, request: Request) -> Response:
-        repo, author = await self._admit(request)
+    async def _put(self, request: Request, asked: Entry) -> Response:
         body = await self._body(request)
-        entries = {_key(key): text for key, text in body.entries.items()}
-        deleted = [_key(key) for key in body.deleted]
+        entries, deleted = body.entries, body.deleted
+        _check_keys([*entries, *deleted])
         state = await self._store.put(
-            repo,
+            asked.repo,
             entries,
             deleted=deleted,
-            author=author,
+            author=asked.who,
+            peer=asked.peer,
             if_match=request.headers.get("if-match"),
             if_none_match=request.headers.get("if-none-match"),
         )
-        _log.info("team_memory_written", repo=repo, author=author, entries=len(entries), deleted=len(deleted))
+        _log.info("team_memory_written", entries=len(entries), deleted=len(deleted), **_facts(asked))
+        for rule in await to_thread.run_sync(_secrets, entries):
+            self._meter.count("team_secrets_received", rule=rule)
         modified = state.changed_at.isoformat()
         answer = PutAnswer(checksum=state.checksum, version=state.version, last_modified=modified, deleted=deleted)
         return _json(answer.model_dump(by_alias=True), state)
 
-    async def _admit(self, request: Request) -> tuple[str, str]:
+    async def _admit(self, request: Request, repo: str) -> str:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise Unauthenticated("a bearer token is needed")
-        repo = request.query_params.get("repo", "")
         if not repo or "\0" in repo:
             raise _BadRequest("the query must name a repo: ?repo=owner/repo")
-        return repo, await self._authorise(token.strip(), repo)
+        return await self._authorise(token.strip(), repo)
 
     async def _body(self, request: Request) -> Put:
         raw = bytearray()
@@ -153,14 +186,21 @@ class _Endpoint:
         return body
 
 
-def _key(key: str) -> str:
+def _check_keys(keys: Collection[str]) -> None:
     try:
-        plain = check_key(key)
+        for key in keys:
+            check_path(key)
     except PathRefused as error:
         raise _BadRequest(str(error)) from error
-    if plain != key:
-        raise _BadRequest(f"the key {key!r} must be written {plain!r}")
-    return key
+
+
+def _secrets(entries: Mapping[str, str]) -> list[str]:
+    """Return the rule of each secret in keys and texts; blocking. They are kept all the same: our copies take none."""
+    return [finding.rule for key, text in entries.items() for finding in secrets_in(key, text)]
+
+
+def _facts(asked: Entry) -> dict[str, str]:
+    return {"method": asked.method, "repo": asked.repo[:200], "author": asked.who, "peer": asked.peer}
 
 
 def _whole(repo: str, state: RepoState, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -213,14 +253,3 @@ def _refusal(refused: TeamRefusal) -> Response:
         case TooLarge():
             return _error(413, "request_too_large", str(refused), {"error_code": "team_memory_too_large"})
     return _error(400, "invalid_request_error", str(refused))
-
-
-def _answering(handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except TeamRefusal as refused:
-            _log.info("team_memory_refused", method=request.method, reason=type(refused).__name__)
-            return _refusal(refused)
-
-    return answer

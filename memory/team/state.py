@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from memory.team.local import Skip
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SyncState:
@@ -26,6 +28,8 @@ class SyncState:
     """How many entries the server takes, once it has said so."""
     open: Mapping[str, str] = field(default_factory=dict)
     """What could not be taken, each with what lay in its way: once that has changed everything is asked for again."""
+    refused: tuple[Skip, ...] = ()
+    """What was not taken of the server's state when it was last looked through: so it is until that changes."""
     forgotten: str = ""
     """Stands for all that was forgotten when the server's texts were last looked through for it."""
 

@@ -4,51 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    ForeignKey,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from memory.columns import UtcDateTime
 from memory.notes import content_hash
 from memory.ports import Clock
+from memory.team import tables
+from memory.team.audit import Audit, Entry
 from memory.team.errors import PreconditionFailed, TooLarge, TooManyEntries
+from memory.team.tables import ENTRIES, REPOS
 from memory.team.wire import BODY_BYTES, ENTRY_BYTES, names_tag, state_checksum
 from memory.transactions import Transactions
 
-metadata = MetaData()
-
-_repos = Table(
-    "team_repos",
-    metadata,
-    Column("repo", String, primary_key=True),
-    Column("version", Integer, nullable=False),
-    Column("changed_at", UtcDateTime, nullable=False),
-)
-
-_entries = Table(
-    "team_entries",
-    metadata,
-    Column("repo", String, ForeignKey("team_repos.repo"), primary_key=True),
-    Column("key", String, primary_key=True),
-    Column("text", LargeBinary, nullable=False),  # bytes: PostgreSQL's text can't hold a NUL, a note might
-    Column("hash", String, nullable=False),  # of a deleted entry: of its last text
-    Column("deleted", Boolean, nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("author", String, nullable=False),
-    Column("changed_at", UtcDateTime, nullable=False),
-)
+metadata = tables.metadata
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,6 +59,7 @@ class TeamStore:
         self._database = database
         self._clock = clock
         self._limits = limits
+        self.audit = Audit(database, clock=clock)
 
     async def state(self, repo: str) -> RepoState | None:
         """Return the hashes of a repo; None if nothing was ever written."""
@@ -102,7 +72,7 @@ class TeamStore:
             row = await _repo_row(session, repo)
             if row is None:
                 return None
-            rows = (await session.execute(select(_entries).where(_entries.c.repo == repo))).all()
+            rows = (await session.execute(select(ENTRIES).where(ENTRIES.c.repo == repo))).all()
         state = RepoState(
             version=row[0],
             changed_at=row[1],
@@ -119,22 +89,23 @@ class TeamStore:
         *,
         deleted: Sequence[str],
         author: str,
+        peer: str = "",
         if_match: str | None,
         if_none_match: str | None = None,
     ) -> RepoState:
         """Write entries, delete keys, keep the rest, and return the state after it.
 
-        Keys are as `check_key` returns them. `if_match` and `if_none_match` are the headers as
-        they came. All or nothing: raises
-        `PreconditionFailed`, `TooManyEntries` or `TooLarge` and then has changed nothing.
+        Keys are as `check_path` takes them. `if_match` and `if_none_match` are the headers as they came. The author,
+        the `peer`'s address and what has changed are put on record. All or nothing: raises `PreconditionFailed`,
+        `TooManyEntries` or `TooLarge` and then has changed nothing.
         """
         self._check_sizes(entries)
         await self._ensure(repo)
         async with self._database.write() as session:
             # The first statement takes the write lock (SQLite) or the row's (PostgreSQL), so what follows
             # reads a state that nobody else can change any more.
-            bump = update(_repos).where(_repos.c.repo == repo)
-            await session.execute(bump.values(version=_repos.c.version + 1, changed_at=self._clock()))
+            bump = update(REPOS).where(REPOS.c.repo == repo)
+            await session.execute(bump.values(version=REPOS.c.version + 1, changed_at=self._clock()))
             before = await _state(session, repo)
             assert before is not None
             checksum = before.checksum if before.version > 1 else ""
@@ -143,6 +114,7 @@ class TeamStore:
             if len(after.live) > self._limits.entries:
                 raise TooManyEntries(maximum=self._limits.entries, received=len(after.live))
             await self._store(session, repo, before=before, after=after, texts=entries, author=author)
+            await self.audit.write(session, _entry(repo, before=before, after=after, who=author, peer=peer))
             return after
 
     def _check_sizes(self, entries: Mapping[str, str]) -> None:
@@ -152,12 +124,12 @@ class TeamStore:
 
     async def _ensure(self, repo: str) -> None:
         async with self._database.read() as session:
-            found = await session.scalar(select(_repos.c.repo).where(_repos.c.repo == repo))
+            found = await session.scalar(select(REPOS.c.repo).where(REPOS.c.repo == repo))
         if found is not None:
             return
         try:
             async with self._database.write() as session:
-                await session.execute(insert(_repos).values(repo=repo, version=0, changed_at=self._clock()))
+                await session.execute(insert(REPOS).values(repo=repo, version=0, changed_at=self._clock()))
         except IntegrityError:
             return  # another writer was first
 
@@ -182,10 +154,10 @@ class TeamStore:
                 "changed_at": after.changed_at,
             }
             if key in known:
-                here = (_entries.c.repo == repo) & (_entries.c.key == key)
-                await session.execute(update(_entries).where(here).values(**values))
+                here = (ENTRIES.c.repo == repo) & (ENTRIES.c.key == key)
+                await session.execute(update(ENTRIES).where(here).values(**values))
             else:
-                await session.execute(insert(_entries).values(repo=repo, key=key, **values))
+                await session.execute(insert(ENTRIES).values(repo=repo, key=key, **values))
 
 
 def _check_precondition(checksum: str, *, if_match: str | None, if_none_match: str | None) -> None:
@@ -201,8 +173,20 @@ def _merged(before: RepoState, entries: Mapping[str, str], deleted: Sequence[str
     return RepoState(version=before.version, changed_at=before.changed_at, live=live, deleted={**buried, **gone})
 
 
+def _entry(repo: str, *, before: RepoState, after: RepoState, who: str, peer: str) -> Entry:
+    return Entry(
+        who=who,
+        peer=peer,
+        repo=repo,
+        method="PUT",
+        status=200,
+        written=sorted(key for key, value in after.live.items() if before.live.get(key) != value),
+        deleted=sorted(before.live.keys() - after.live.keys()),
+    )
+
+
 async def _repo_row(session: AsyncSession, repo: str) -> tuple[int, datetime] | None:
-    query = select(_repos.c.version, _repos.c.changed_at).where(_repos.c.repo == repo, _repos.c.version > 0)
+    query = select(REPOS.c.version, REPOS.c.changed_at).where(REPOS.c.repo == repo, REPOS.c.version > 0)
     row = (await session.execute(query)).one_or_none()
     return None if row is None else (row.version, row.changed_at)
 
@@ -211,7 +195,7 @@ async def _state(session: AsyncSession, repo: str) -> RepoState | None:
     row = await _repo_row(session, repo)
     if row is None:
         return None
-    query = select(_entries.c.key, _entries.c.hash, _entries.c.deleted).where(_entries.c.repo == repo)
+    query = select(ENTRIES.c.key, ENTRIES.c.hash, ENTRIES.c.deleted).where(ENTRIES.c.repo == repo)
     entries = (await session.execute(query)).all()
     return RepoState(
         version=row[0],

@@ -1,4 +1,4 @@
-"""What travels between a team memory's client and server, and the checks that both make.
+"""What travels between a team memory's client and server, and how each checks the keys of what it is given.
 
 `GET …?repo=owner/repo` gives a `TeamMemory`, with `&view=hashes` only its `Hashes`; `PUT` takes a `Put` and
 gives a `PutAnswer`. Fields that plain clients and servers lack (`deleted`, `deletedChecksums`) are optional.
@@ -6,8 +6,9 @@ gives a `PutAnswer`. Fields that plain clients and servers lack (`deleted`, `del
 
 import json
 import posixpath
+import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 from urllib.parse import unquote
@@ -25,6 +26,10 @@ BODY_BYTES = 200_000
 TOO_MANY_ENTRIES = "team_memory_too_many_entries"
 
 _FIXED = len('{"entries":{}}')
+_FIXED_DELETED = len('{"entries":{},"deleted":[]}')
+_LONGEST_PATH = 2000
+"""Bytes; PostgreSQL's index takes no much longer ones."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class _Wire(BaseModel):
@@ -106,9 +111,27 @@ def check_key(key: str) -> str:
     return plain
 
 
+def check_path(key: str) -> None:
+    """Raise `PathRefused` if a key could be a relative path on no system; what a server keeps needs no more.
+
+    Whether a file may have that name is for whoever writes one to say: `check_key` is that of our own copies, and
+    refuses keys that are in good order elsewhere.
+    """
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError:
+        raise PathRefused("a key is not valid Unicode text") from None
+    if size > _LONGEST_PATH:
+        raise PathRefused(f"a key is longer than {_LONGEST_PATH} bytes")
+    if "\\" in key or _CONTROL.search(key):
+        raise PathRefused(f"the key {key!r} holds a backslash or a control character")
+    if {"", ".", ".."} & set(key.split("/")):
+        raise PathRefused(f"the key {key!r} is no plain relative path: one of its parts is empty, `.` or `..`")
+
+
 def _check_disguise(key: str, decoded: str, *, forbidden: Sequence[str], what: str) -> None:
     if decoded != key and any(part in decoded for part in forbidden):
-        raise PathRefused(f"the key {key!r} hides a path in {what}")
+        raise PathRefused(f"the key {key!r} might hide a path in {what}, so it needs a plainer name")
 
 
 def encode(body: Mapping[str, Any]) -> bytes:
@@ -126,6 +149,21 @@ def batches(entries: Mapping[str, str], *, limit: int = BODY_BYTES) -> Iterator[
             yield batch
             batch, size = {}, _FIXED
         batch[key] = entries[key]
+        size += cost
+    if batch:
+        yield batch
+
+
+def name_batches(keys: Iterable[str], *, limit: int = BODY_BYTES) -> Iterator[list[str]]:
+    """Cut the keys of deletions into bodies of at most `limit` bytes, in order."""
+    batch: list[str] = []
+    size = _FIXED_DELETED
+    for key in sorted(keys):
+        cost = len(encode_text(key)) + 1
+        if batch and size + cost > limit:
+            yield batch
+            batch, size = [], _FIXED_DELETED
+        batch.append(key)
         size += cost
     if batch:
         yield batch

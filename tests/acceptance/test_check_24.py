@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from adapters.serving import serving
+from tests.acceptance.answers import answer
 from tests.acceptance.team_server import TeamServer, project
 from tests.acceptance.test_check_23_keys import synced
 from tests.acceptance.whole import Speaker, Whole, calls, note, whole
@@ -178,8 +179,10 @@ async def test_check_24_a_secret_is_in_no_body_and_the_others_are_sent(shared: G
     await shared.sync()
     assert shared.server.puts == [{"c.md": "four"}]
     (run,) = await shared.running.core.night.runs.recent("team-sync", limit=1)
-    assert TOKEN not in run.detail
+    told = await answer(shared.running, GROUP, "/team")
+    assert "`b.md` stayed: it holds a secret: github-pat (GitHub personal access token)" in told
     assert "1 skipped" in run.detail
+    assert TOKEN not in told + run.detail
 
 
 async def test_check_24_the_write_tool_refuses_a_secret_by_its_kind(shared: Group) -> None:

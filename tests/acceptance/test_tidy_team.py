@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from adapters.serving import serving
-from gateway.db.models import ProposalRow
+from gateway.db.models import LeaseRow, ProposalRow
 from memory.team.local import conflict_copy
 from memory.team.proposal import carry_out
 from memory.team.wire import PATH
@@ -200,6 +200,24 @@ async def test_what_was_done_half_when_the_gateway_was_killed_is_done_whole_when
     assert "Done" in await running.tell(ANN, "/team accept 1")
     assert [files(folder)["beds.md"] for folder in (first, second)] == [files(first)["beds.md"]] * 2
     assert conflict_copy("beds.md", LOST) not in files(second)
+
+
+async def test_an_answer_that_a_killed_process_has_begun_is_carried_out_without_another_one(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", f"{SETTINGS}[memory]\nlease_seconds = 5\n") as running:
+        for who in (ANN, IN_G, IN_H):
+            await running.tell(who, "Hello there")
+        first, second = await copies(running)
+        (first / "beds.md").write_text(SHARED)
+        for _ in range(2):
+            await running.core.night.clock.run_now("team-sync")
+        (second / conflict_copy("beds.md", LOST)).write_text(LOST)
+        tidies(running, *merges())
+        await tidy(running)
+        left_behind = {"holder": "a dead one", "until": running.core.clock().timestamp() + 5}
+        async with running.core.database.write() as session:
+            await session.execute(update(LeaseRow).where(LeaseRow.name == "tidy:garden").values(**left_behind))
+        assert "Done" in await running.tell(ANN, "/team accept 1")
+        assert "Beans are sown" in files(first)["beds.md"]
 
 
 @pytest.mark.parametrize("killed", [False, True])

@@ -1,20 +1,24 @@
 """What the gateway knows of copies of team memories: where they stand, and what may not come back into them."""
 
+import json
 from collections.abc import Callable
-from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
-from adapters.base import Address
+from gateway.access import Access
 from gateway.db.engine import Database
-from gateway.db.models import ErasureRow, FactRow
+from gateway.db.models import ErasureRow, FactRow, SyncRow
 from gateway.history import History
+from gateway.scopes import Scopes
 from gateway.settings import Settings
 from gateway.team_states import DatabaseForgotten, DatabaseSyncStates, FormerMembers
 from memory.paths import Homes
 from memory.provenance import fact_hash
 from memory.scope import Scope
+from memory.team.local import Skip
 from memory.team.state import SyncState
+from tests.unit.gateway.counted import asked_of
 
 G, H = "chat:telegram:-100", "chat:telegram:-200"
 FACT = "The key hangs by the door"
@@ -93,22 +97,50 @@ async def test_a_state_that_was_dropped_is_that_of_a_copy_never_seen(database: D
     assert (await states.get(H, "tea")).forgotten == "2"
 
 
+async def test_what_was_refused_is_known_after_a_restart_as_it_was(database: Database) -> None:
+    refused = (Skip(key="s.md", reason="a secret", rules=("github-pat",)), Skip(key="x", reason="no path"))
+    state = SyncState(pulled=True, checksum="c", refused=refused)
+    await DatabaseSyncStates(database).put(G, "tea", state)
+    assert await DatabaseSyncStates(database).get(G, "tea") == state
+
+
+async def test_a_state_from_before_refusals_were_kept_asks_for_everything_once(database: Database) -> None:
+    old = {"pulled": True, "checksum": "c", "server": {"a.md": "1"}, "base": {"a.md": "1"}}
+    async with database.write() as session:
+        session.add(SyncRow(principal=G, project="tea", state=old))
+    found = await DatabaseSyncStates(database).get(G, "tea")
+    assert (found.checksum, found.base, found.refused) == (None, {"a.md": "1"}, ())
+
+
+@pytest.fixture
+def former(database: Database, settings_of: Callable[..., Settings]) -> Callable[..., FormerMembers]:
+    """Make what finds those who left a project to which these chats belong."""
+
+    def made(*chats: str) -> FormerMembers:
+        settings = settings_of(REVERIE_PROJECTS=json.dumps({"tea": {"chats": chats}}))
+        homes = Homes(root=settings.home / "homes", settings=settings.memory, override=None, enabled=True)
+        scopes = Scopes(settings, homes, Access(database, settings, lambda: datetime.now(UTC)), database)
+        return FormerMembers(settings, homes, scopes.of_all, database)
+
+    return made
+
+
 @pytest.mark.parametrize("bound", [True, False])
-async def test_however_many_conversations_somebody_had_one_of_them_tells_whether_they_left(
-    database: Database, settings_of: Callable[..., Settings], history: History, scope: Scope, bound: bool
+async def test_however_many_conversations_and_copies_there_are_those_who_left_are_found_with_as_many_questions(
+    database: Database,
+    former: Callable[..., FormerMembers],
+    history: History,
+    make_scope: Callable[..., Scope],
+    bound: bool,
 ) -> None:
-    chat = "telegram:-100" if bound else "telegram:-300"
-    settings = settings_of(REVERIE_PROJECTS=f'{{"tea": {{"chats": ["{chat}"]}}}}')
-    homes = Homes(root=settings.home / "homes", settings=settings.memory, override=None, enabled=True)
-    asked: list[Address] = []
-
-    async def scope_of(place: Address, principal: str) -> Scope:
-        asked.append(place)
-        return replace(scope, team_dir=scope.memory_dir / "team")
-
-    await DatabaseSyncStates(database).put(G, "tea", SyncState(pulled=True))
-    for thread in range(20):
-        await history.start_session(scope, f"telegram:-100/{thread}", system=[], today="")
-    former = FormerMembers(settings, homes, scope_of, database)
-    assert [left.principal for left, _ in await former.copies()] == ([] if bound else [G])
-    assert len(asked) == (1 if bound else 0)
+    chats = [f"telegram:-{number}" for number in range(1, 7)]
+    found, questions = former(*(chats if bound else ["telegram:-300"])), list[int]()
+    for number, chat in enumerate(chats, start=1):
+        await DatabaseSyncStates(database).put(f"chat:{chat}", "tea", SyncState(pulled=True))
+        for thread in range(3):
+            scope = make_scope(f"chat:{chat}", shared=True)
+            await history.start_session(scope, f"{chat}/{thread}", system=[], today="")
+        with asked_of(database) as asked:
+            assert len(await found.copies()) == (0 if bound else number)
+        questions.append(len(asked.statements))
+    assert len(set(questions)) == 1

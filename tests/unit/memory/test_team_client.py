@@ -13,6 +13,8 @@ from memory.team.copy import Copy
 from memory.team.errors import SyncFailed
 from memory.team.local import judge
 from tests.unit.memory.team_members import Member, ann, answers, bob, sync, team_server
+from tests.unit.memory.test_team_kept import Server as Keeping
+from tests.waiting import HANGS
 
 __all__ = ["ann", "bob", "team_server"]
 
@@ -413,13 +415,95 @@ async def test_the_pull_of_a_session_that_begins_is_bounded_and_fails_silently(a
     bob.write("a.md", "by Bob")
     await sync(bob)
     async with ann.leases.hold(f"team-sync:{ann.scope.memory_dir}", seconds=30, wait=0):
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANGS):
             await ann.sync.pull(ann.scope, within=0.05)
     assert ann.wire.seen == []
     ann.wire.scripted.append(answers("GET", 500, times=4))
-    await ann.sync.pull(ann.scope, within=5)
+    await ann.sync.pull(ann.scope, within=HANGS)
     assert ann.files() == {}
-    await ann.sync.pull(ann.scope, within=5)
+    await ann.sync.pull(ann.scope, within=HANGS)
     assert (ann.files(), ann.wire.methods()) == ({"a.md": "by Bob"}, ["GET"] * 5)
-    await ann.sync.pull(replace(ann.scope, team_dir=None), within=5)
+    await ann.sync.pull(replace(ann.scope, team_dir=None), within=HANGS)
     assert len(ann.wire.seen) == 5
+
+
+async def test_many_deletions_go_in_bodies_within_the_limit_and_the_rest_of_them_after_a_break(tmp_path: Path) -> None:
+    keys = [f"{number:04}-{'k' * 220}.md" for number in range(900)]
+    ann = Member("ann", tmp_path, Keeping(dict.fromkeys([*keys, "stays.md"], "x")))
+    await sync(ann)
+    for key in keys:
+        (ann.team / key).unlink()
+    second = answers("PUT", 500, times=1)
+    ann.wire.scripted.append(lambda request: second(request) if len(ann.wire.bodies()) == 2 else None)
+    assert (await ann.sync.sync(ann.scope)).failure is not None
+    await sync(ann)
+    sent = [body["deleted"] for body in ann.wire.bodies()]
+    assert max(len(request.content) for request in ann.wire.seen) <= 200_000
+    assert [key for batch in (sent[0], *sent[2:]) for key in batch] == keys
+    assert ann.wire.methods()[-1] == "PUT"
+
+
+async def test_without_a_token_nothing_is_asked_and_pushes_rest_until_there_is_one(ann: Member) -> None:
+    ann.write("a.md", "x")
+    ann.token = ""
+    report = await ann.sync.sync(ann.scope)
+    assert report.failure is not None
+    assert report.failure.permanent
+    assert ann.sync.resting(ann.scope) is not None
+    assert (ann.wire.seen, ann.slept) == ([], [])
+    ann.token = "good"
+    await sync(ann)
+    assert ann.wire.bodies() == [{"entries": {"a.md": "x"}}]
+    assert ann.sync.resting(ann.scope) is None
+
+
+async def test_a_token_that_was_taken_away_ends_the_pushes_of_a_copy_that_was_in_line(ann: Member) -> None:
+    await sync(ann)
+    ann.write("a.md", "x")
+    ann.token, asked = "", len(ann.wire.seen)
+    assert (await ann.sync.push(ann.scope)).failure is not None
+    report = await ann.sync.push(ann.scope)
+    assert "nothing is pushed for now: no token" in report.summary()
+    assert len(ann.wire.seen) == asked
+
+
+async def test_while_pushes_rest_each_exchange_says_so_and_what_could_not_travel_anyway(ann: Member) -> None:
+    await refused(ann)
+    ann.write("c.md", f"token: {SECRET}")
+    for _ in range(2):
+        report = await ann.sync.sync(ann.scope)
+        assert report.failure is None
+        assert report.summary() == "1 skipped; nothing is pushed for now: the team server answered 403"
+
+
+async def test_a_note_whose_name_holds_a_secret_is_sent_as_little_as_one_that_holds_it(ann: Member) -> None:
+    await sync(ann)
+    ann.write(f"{SECRET}.md", "fine")
+    report = await ann.sync.push(ann.scope)
+    assert ann.wire.bodies() == []
+    [skip] = report.skipped
+    assert SECRET not in f"{skip}"
+
+
+async def test_what_was_refused_of_the_servers_is_told_each_time_until_it_is_not_so(tmp_path: Path) -> None:
+    server = Keeping({"a.md": "fine", "s.md": f"token: {SECRET}", "x%2f.md": "odd"})
+    ann = Member("ann", tmp_path, server)
+    await ann.sync.pull(ann.scope, within=HANGS)
+    for _ in range(2):
+        for act in (ann.sync.sync, ann.sync.push):
+            assert {skip.key for skip in (await act(ann.scope)).skipped} == {"s.md", "x%2f.md"}
+        ann.sync = ann.restarted()
+    assert {skip.key for skip in await ann.sync.refused(ann.scope)} == {"s.md", "x%2f.md"}
+    assert ann.meter.values("team_secrets_skipped") == [1], "counted when it was found"
+    assert set(server.entries) == {"a.md", "s.md", "x%2f.md"}
+    server.entries["s.md"] = "fine"
+    assert [skip.key for skip in (await ann.sync.sync(ann.scope)).skipped] == ["x%2f.md"]
+    assert (ann.team / "s.md").read_text() == "fine"
+
+
+async def test_an_entry_that_no_copy_may_have_and_that_is_deleted_is_told_no_more(tmp_path: Path) -> None:
+    server = Keeping({"a.md": "fine", "x%2f.md": "odd"})
+    ann = Member("ann", tmp_path, server)
+    await sync(ann)
+    server.deleted["x%2f.md"] = content_hash(server.entries.pop("x%2f.md"))
+    assert (await ann.sync.sync(ann.scope)).skipped == []

@@ -210,3 +210,29 @@ async def test_what_went_or_lost_a_fact_is_told_once_the_exchange_is_over(ann: M
     bob.write("MEMORY.md", "- [Places](places.md) — keys\n- [Beds](beds.md) — what grows\n")
     await sync(bob, ann)
     assert ann.told == [("old.md", "places.md")]
+
+
+async def test_a_line_between_the_pointers_of_an_index_comes_back_no_more_and_its_neighbours_stay(
+    ann: Member, bob: Member
+) -> None:
+    lines = f"- {FACT}\n- The key for the shed hangs by the zebrafish tank (Bob, 2026-05-02)\n"
+    ann.write("MEMORY.md", f"- [Places](places.md): where things are\n{lines}")
+    ann.write("places.md", note(OTHER))
+    await sync(ann, bob)
+    ann.forgotten |= {fact_hash(FACT)}
+    bob.write("MEMORY.md", f"- [Places](places.md): where all is\n{lines}")
+    await sync(bob, ann, bob)
+    left = f"- [Places](places.md): where all is\n{lines.splitlines()[1]}\n"
+    assert (ann.files()["MEMORY.md"], bob.files()["MEMORY.md"]) == (left, left)
+
+
+async def test_a_description_that_was_forgotten_does_not_come_back(ann: Member, bob: Member) -> None:
+    about = "Zebrafish sleep in the kitchen"
+    ann.write("places.md", note(OTHER, about=about))
+    await sync(ann, bob)
+    ann.forgotten |= {fact_hash(about)}
+    ann.write("places.md", note(OTHER, about="places"))
+    bob.write("places.md", note(OTHER, NEW, about=about))
+    await sync(bob, ann, bob)
+    assert [about in text for each in (ann, bob) for text in each.files().values()] == [False, False]
+    assert NEW in ann.files()["places.md"]

@@ -3,6 +3,7 @@
 import pytest
 
 from memory import secret_scan
+from memory.team.local import secret_in
 from tests.unit.memory.team_members import Member, ann, answers, bob, sync, team_server
 
 __all__ = ["ann", "bob", "team_server"]
@@ -65,6 +66,17 @@ async def test_a_secret_is_told_by_its_rule_alone(ann: Member) -> None:
     await sync(ann)
     assert labels(ann, "team_secrets_skipped") == [{"rule": "github-pat"}]
     assert "github-pat" in secret_scan.RULES
+
+
+@pytest.mark.parametrize("key", [f"{SECRET}/a.md", f"b/{SECRET}/c/a.md", f"by hand {SECRET}.md"])
+async def test_a_text_whose_way_holds_a_secret_is_neither_sent_nor_taken(ann: Member, bob: Member, key: str) -> None:
+    await sync(ann, bob)
+    ann.write(key, "text")
+    ann.write("b.md", f"token: {SECRET.replace('_', chr(92) + '_')}")
+    ann.write("c.md", "text")
+    await sync(ann, bob)
+    assert sorted(path.name for path in bob.team.rglob("*.md")) == ["c.md"]
+    assert secret_in(key, "text") is not None, "what another client has sent is not taken either"
 
 
 @pytest.mark.parametrize("details", [{}, {"error_code": "team_memory_too_many_entries", "max_entries": "many"}, None])

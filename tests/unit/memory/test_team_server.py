@@ -14,6 +14,7 @@ from memory.team.errors import PreconditionFailed
 from memory.team.server import Grant, TokenTable, routes
 from memory.team.store import Limits, TeamStore
 from memory.team.wire import PATH
+from tests.waiting import HANGS
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 LIMITS = Limits(entry_bytes=2_000, body_bytes=1_000, entries=4)
@@ -146,6 +147,7 @@ async def test_strangers_and_other_repos_are_turned_away(client: httpx.AsyncClie
         {"entries": {"x/../a": ""}},
         {"entries": {}, "deleted": ["/a"]},
         {"entries": {"a": 1}},
+        {"entries": {"fine.md": "", "a\\b": ""}},
     ],
 )
 async def test_a_body_of_another_form_is_refused(client: httpx.AsyncClient, body: Any) -> None:
@@ -153,9 +155,15 @@ async def test_a_body_of_another_form_is_refused(client: httpx.AsyncClient, body
     assert (await get(client)).status_code == 404
 
 
+async def test_keys_that_our_own_copies_would_not_write_are_kept_with_the_others(client: httpx.AsyncClient) -> None:
+    entries = {"项目/计划（草案）.md": "1", "cafe\u0301/x.md": "2", "a/b%20c.md": "3", "ok.md": "4"}
+    assert (await put(client, {"entries": entries})).status_code == 200
+    assert (await get(client)).json()["content"]["entries"] == entries
+
+
 async def test_reading_waits_for_no_writer(database: Database, store: TeamStore) -> None:
     await store.put("a/b", {"a": "0"}, deleted=(), author="x", if_match=None)
-    with anyio.fail_after(5):
+    with anyio.fail_after(HANGS):
         async with database.write():
             assert await store.state("a/b") is not None
             assert await store.content("a/b") is not None

@@ -1,7 +1,7 @@
 """An edit of team memory is pushed soon after, once, and nothing else is."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from memory.team.errors import SyncFailed
 from memory.team.report import SyncReport
 from memory.team.watch import Push, TeamWatch, file_changes
 from tests.unit.memory.team_members import Member, ann, answers, bob, sync, team_server
+from tests.waiting import HANGS, until
 
 __all__ = ["ann", "bob", "team_server"]
 
@@ -51,7 +52,7 @@ class Edits:
     async def edit(self, path: Path) -> None:
         before = len(self.waits)
         self._paths.put_nowait(path)
-        await until(lambda: len(self.waits) > before)
+        await until(lambda: len(self.waits) > before, every=0)
 
 
 class Pushes:
@@ -67,12 +68,6 @@ class Pushes:
         if isinstance(end, LeaseLost):
             raise end
         return SyncReport(failure=end)
-
-
-async def until(done: Callable[[], bool]) -> None:
-    with anyio.fail_after(10):
-        while not done():  # noqa: ASYNC110  (what is waited for has no event)
-            await asyncio.sleep(0)
 
 
 def watching(edits: Edits, push: Push, *members: Member) -> AbstractAsyncContextManager[None]:
@@ -202,7 +197,7 @@ async def test_the_operating_system_tells_of_an_edit_and_of_a_deletion(tmp_path:
             seen.update(path.name for path in paths)
 
     reading = asyncio.create_task(read())
-    with anyio.fail_after(20):
+    with anyio.fail_after(HANGS):
         while "a.md" not in seen:  # the watcher may not have begun yet: until it has, nobody is told
             (tmp_path / "sub/a.md").write_text("x")
             await asyncio.sleep(0.05)

@@ -9,8 +9,10 @@ from memory.team.wire import (
     Hashes,
     batches,
     check_key,
+    check_path,
     encode,
     entity_tag,
+    name_batches,
     names_tag,
     state_checksum,
 )
@@ -57,6 +59,57 @@ def test_a_key_that_stays_inside_is_taken_as_a_plain_path(key: str, plain: str) 
 def test_a_key_that_leaves_or_hides_a_path_is_refused(key: str) -> None:
     with pytest.raises(PathRefused):
         check_key(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "notes.md",
+        "项目/计划（草案）.md",
+        "notes/cafe\u0301.md",
+        "docs/①.md",
+        "notes/a%20b.md",
+        "%2e%2e%2fx",
+        "．．／x",
+        ".hidden/x.md",
+        "...",
+        "a" * 2000,
+    ],
+)
+def test_a_server_keeps_every_key_that_is_a_relative_path_somewhere(key: str) -> None:
+    check_path(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        ".",
+        "..",
+        "../x",
+        "sub/../a.md",
+        "x//y.md",
+        "/etc/x",
+        "x/",
+        "./x",
+        "a\\b",
+        "a\0b",
+        "a\nb",
+        "a" * 2001,
+        "\ud800",
+    ],
+)
+def test_a_server_keeps_no_key_that_is_a_relative_path_nowhere(key: str) -> None:
+    with pytest.raises(PathRefused):
+        check_path(key)
+
+
+@given(st.sets(st.text(min_size=1, max_size=8), max_size=12))
+def test_deletions_are_cut_into_bodies_that_hold_each_key_once_in_order_and_within_the_limit(keys: set[str]) -> None:
+    cut = list(name_batches(keys, limit=60))
+    assert [key for batch in cut for key in batch] == sorted(keys)
+    for batch in cut:
+        assert len(batch) == 1 or len(encode({"entries": {}, "deleted": batch})) <= 60
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=8), st.text(max_size=40), max_size=12))
