@@ -24,6 +24,7 @@ from memory.ports import Leases
 from memory.prompt import read_text
 from memory.scope import Scope
 from memory.settings import MemorySettings
+from memory.team.forgotten import Forgotten, holds_any, known_words, nothing_forgotten, texts_left
 
 METADATA = "snapshot.json"
 SYNCED = ".snapshot-synced.json"
@@ -50,17 +51,42 @@ class SnapshotCheck:
     updated_at: str = ""
 
 
-class Snapshots:
-    """Compares and takes over snapshots. `memory` is the agent's own scope, with a memory that is on."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SnapshotNotes:
+    """The names of the notes at the top of an agent's memory and of the snapshot."""
 
-    def __init__(self, notes: Notes, leases: Leases, settings: MemorySettings | None = None) -> None:
-        self._notes = notes
+    memory: tuple[str, ...]
+    snapshot: tuple[str, ...]
+    marks: tuple[str, ...]
+    """Differ as soon as one of the files does, in name, size or time."""
+
+
+class Snapshots:
+    """Compares and takes over snapshots. `memory` is the agent's own scope, with a memory that is on.
+
+    What is `forgotten` there is taken out of what a snapshot brings.
+    """
+
+    def __init__(
+        self,
+        notes: Notes,
+        leases: Leases,
+        settings: MemorySettings | None = None,
+        *,
+        forgotten: Forgotten = nothing_forgotten,
+    ) -> None:
+        self._notes = notes.watched(_Unforgotten(forgotten))
         self._leases = leases
         self._settings = settings or MemorySettings()
+        self._forgotten = forgotten
 
     async def check(self, memory: Scope, agent: Agent) -> SnapshotCheck:
         """Compare the project's snapshot with the agent's memory; never raises for what a file holds."""
         return await to_thread.run_sync(_check, memory, agent)
+
+    async def notes(self, memory: Scope, agent: Agent) -> SnapshotNotes:
+        """Return what stands against what; never raises for what a folder holds."""
+        return await to_thread.run_sync(_notes, memory, agent)
 
     async def prepare(self, memory: Scope, agent: Agent) -> bool:
         """Initialise a memory without notes if that needs nobody's word: only with `user` memory. Tells whether it did.
@@ -79,33 +105,41 @@ class Snapshots:
             return False
         return True
 
-    async def initialise(self, memory: Scope, agent: Agent, found: SnapshotCheck) -> None:
+    async def initialise(self, memory: Scope, agent: Agent, found: SnapshotCheck) -> list[str]:
         """Copy the snapshot's notes beside whatever the memory holds, which is never overwritten; see `replace`."""
+        passed_over: list[str] = []
         for name, text in (await self._texts(memory, agent)).items():
             try:
-                if text is not None:
+                if text is None:
+                    passed_over.append(name)
+                else:
                     await self._notes.write(memory, memory.memory_dir / name, text, expected="")
             except (PathRefused, WriteRefused, Conflict) as error:
+                passed_over.append(name)
                 _passed_over(error)
         await self.keep(memory, found)
+        return passed_over
 
-    async def replace(self, memory: Scope, agent: Agent, found: SnapshotCheck) -> None:
+    async def replace(self, memory: Scope, agent: Agent, found: SnapshotCheck) -> list[str]:
         """Make the notes at the top of the agent's memory those of the snapshot; folders in it stay.
 
-        A file that can't be copied or removed is logged and left as it is; the snapshot counts as taken over all the
-        same. An index that the snapshot lacks is emptied. Raises `WriteRefused` if the memory is read-only here or the
-        snapshot can't be read, `LeaseLost` if the directory could not be had.
+        Returns the files that could not be copied or removed: they are left as they are, and the snapshot counts as
+        taken over all the same. An index that the snapshot lacks is emptied. Raises `WriteRefused` if the memory is
+        read-only here or the snapshot can't be read, `LeaseLost` if the directory could not be had.
         """
         texts = await self._texts(memory, agent)
         local = await to_thread.run_sync(_markdown, memory.memory_dir)
         gone = dict.fromkeys(name for name in local if name not in texts)
         there = {name: text for name, text in texts.items() if text is not None}
+        passed_over = [name for name, text in texts.items() if text is None]
         for name, text in (gone | there).items():
             try:
                 await self._set(memory, memory.memory_dir / name, text)
             except (PathRefused, WriteRefused, Conflict) as error:
+                passed_over.append(name)
                 _passed_over(error)
         await self.keep(memory, found)
+        return passed_over
 
     async def keep(self, memory: Scope, found: SnapshotCheck) -> None:
         """Note that this snapshot has been dealt with, and change no note."""
@@ -118,7 +152,9 @@ class Snapshots:
 
     async def _texts(self, memory: Scope, agent: Agent) -> Mapping[str, str | None]:
         _refuse_read_only(memory)
-        return await to_thread.run_sync(_snapshot, memory, agent, self._settings.write_max_bytes)
+        texts = await to_thread.run_sync(_snapshot, memory, agent, self._settings.write_max_bytes)
+        hashes = await self._forgotten(memory)
+        return await to_thread.run_sync(_remembered, texts, hashes) if hashes else texts
 
     async def _set(self, memory: Scope, path: Path, text: str | None) -> None:
         try:
@@ -129,6 +165,42 @@ class Snapshots:
             await self._notes.delete(memory, path, expected=before)
         else:
             await self._notes.write(memory, path, text or "", expected=before)
+
+
+class _Unforgotten:
+    """Lets nothing be written that was forgotten while the snapshot was read: whoever forgets records that first."""
+
+    def __init__(self, forgotten: Forgotten) -> None:
+        self._forgotten = forgotten
+
+    async def __call__(self, scope: Scope, path: Path, *, before: str, after: str) -> None:
+        """Refuse a text that holds such a fact."""
+        if after and holds_any(await self._forgotten(scope), {path.name: after}):
+            raise WriteRefused("it holds what was forgotten here")
+
+
+def _notes(memory: Scope, agent: Agent) -> SnapshotNotes:
+    folder = snapshot_folder(memory, agent)
+    own, theirs = _markdown(memory.memory_dir), _markdown(folder)[:_MOST_FILES] if folder is not None else []
+    files = [memory.memory_dir / name for name in own] + [folder / name for name in theirs if folder is not None]
+    return SnapshotNotes(memory=tuple(own), snapshot=tuple(theirs), marks=tuple(map(_mark, files)))
+
+
+def _mark(file: Path) -> str:
+    try:
+        facts = file.lstat()
+    except OSError:
+        return ""
+    return f"{file} {facts.st_size} {facts.st_mtime_ns}"
+
+
+def _remembered(texts: Mapping[str, str | None], hashes: frozenset[str]) -> dict[str, str | None]:
+    """Return the snapshot's texts without what was forgotten; a note of which nothing is left is not among them."""
+    there = {name: text for name, text in texts.items() if text is not None}
+    left = texts_left(there, known_words(hashes, there), renaming=True)
+    kept = {name: left.texts.get(name, text) for name, text in there.items()}
+    unread = {name: text for name, text in texts.items() if text is None}
+    return {**{name: text for name, text in kept.items() if text is not None}, **left.moved, **unread}
 
 
 def _check(memory: Scope, agent: Agent) -> SnapshotCheck:

@@ -1,7 +1,8 @@
 """The lines of a note, cut into facts and what stands around them, and how some of them are taken out.
 
-A fact is a list item or a paragraph. Headings, comments, quotes, tables, code and footnotes stand around facts; where
-such a thing has words of its own, they may tell what a fact told.
+A fact is a list item or a paragraph; each footnote, each definition below another one and the summary of what is folded
+away is one by itself. Headings, comments, quotes, tables, code and footnotes stand around facts; where such a thing has
+words of its own, they may tell what a fact told.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,12 @@ _HEADING = regex.compile(r"\s{0,3}(?:#{1,6}\s|(?:[-*_=]\s*+){3,}+$)")  # or a ru
 _UNDERLINE = regex.compile(r"\s{0,3}(?:=++|-++)\s*+\Z")
 _ASIDE = regex.compile(r"\s*+(?:[>|<:]|\[[^\]\n]*+\]:|`{3}|~{3})")  # a quote, table, HTML, definition, footnote, code
 _INDENTED = regex.compile(r"(?: {4}| {0,3}\t)")
+_FOOTNOTE = regex.compile(r" {0,3}\[\^[^\]\n]++\]:")
+_DEFINITION = regex.compile(r" {0,3}\[[^\]\n]++\]:")
+_SUMMARY = regex.compile(r"\s{0,3}(?:<details\b[^<>\n]*+>\s*+)?<summary\b", regex.IGNORECASE)
+_FOLD = regex.compile(r"\s*+(?:</?(?:details|summary)\b[^<>\n]*+>\s*+)++\Z", regex.IGNORECASE)
+_FOLD_TAG = regex.compile(r"</?(?:details|summary)\b[^<>\n]*+>", regex.IGNORECASE)
+_SUMMED_UP = regex.compile(r"[^\n]*</summary>\s*+\Z", regex.IGNORECASE)
 _DELIMITERS = regex.compile(r"(?=[^|\n]*+\|)(?=[^-\n]*+-)[\s|:-]++\Z")  # below the head of a table
 _TOGETHER = 3
 """How many lines are looked at as one: what is told in a sentence may go over a line's end."""
@@ -63,6 +70,11 @@ class Block:
         seen = [_LINK_TITLE.sub("", line.seen) for line in self.lines[: self.aside]]
         return joined(seen) if self.text else ""
 
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The lines of an item or a paragraph that are aside, as a reader sees them."""
+        return tuple(line.seen for line in self.lines[self.aside :]) if self.text else ()
+
 
 def texts(body: str) -> list[str]:
     """Return the texts of the list items, paragraphs and the like in a note's body."""
@@ -85,8 +97,8 @@ def blocks(body: str) -> list[Block]:
 
 
 def joined(lines: Sequence[str]) -> str:
-    """Return the lines of an item or paragraph as one, without the bullet."""
-    text = " ".join(" ".join(lines).split())
+    """Return the lines of an item or paragraph as one, without the bullet and the tags that fold something away."""
+    text = " ".join(_FOLD_TAG.sub(" ", " ".join(lines)).split())
     item = ITEM.match(text)  # searched for in the middle, it would take time by the square of a run of blanks
     return text[item.end() :] if item else text
 
@@ -179,9 +191,14 @@ def _lines(body: str) -> list[Line]:
 def _spans(seen: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
     """Yield where each list item or paragraph begins and ends, and each other line, with true for these."""
     start: int | None = None
+    in_code = _in_code(seen)
     for place, line in enumerate(seen):
-        alone = not line.strip() or _HEADING.match(line) is not None
-        if start is not None and (alone or ITEM.match(line)):
+        folds = place not in in_code and _FOLD.match(line) is not None
+        alone = not line.strip() or _HEADING.match(line) is not None or folds
+        begins = ITEM.match(line) or (
+            start is not None and place not in in_code and _begins(line, seen[start], seen[place - 1])
+        )
+        if start is not None and (alone or begins):
             yield start, place, False
             start = None
         if alone:
@@ -190,6 +207,16 @@ def _spans(seen: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
             start = place
     if start is not None:
         yield start, len(seen), False
+
+
+def _begins(line: str, first: str, above: str) -> bool:
+    """Return whether a line is no part of the paragraph above, of which it is told how it begins and ends.
+
+    Such is a footnote, a definition below another one, and what is folded away with its summary.
+    """
+    if _FOOTNOTE.match(line) or (_DEFINITION.match(line) and _DEFINITION.match(first)):
+        return True
+    return _SUMMARY.match(line) is not None or _SUMMED_UP.match(above) is not None
 
 
 def _aside(span: Sequence[str], *, below: Sequence[str]) -> int:

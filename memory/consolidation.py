@@ -190,6 +190,7 @@ class Consolidation:
             report = await self._watched(scope, task, watch)
             await fence.check()
             await watch.note(report.written if report else ())
+            before = await anyio.to_thread.run_sync(snapshots.load, scope, before.folder)  # with what came in meanwhile
             return await self._settled(scope, task, before, watch, report)
         except LeaseLost:
             raise  # whoever has the lease now has put back what was written, and may be at work

@@ -17,6 +17,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from memory import snapshot as snapshots
+from memory.decoding import decoded
 from memory.disk import Folder, Stored
 from memory.errors import PathRefused
 from memory.facts import facts, without
@@ -114,7 +115,7 @@ def broken_text(scope: Scope, path: Path) -> str | None:
     try:
         data.decode()
     except UnicodeDecodeError:
-        return data.decode("utf-8-sig", "replace")
+        return decoded(data)
     return None
 
 

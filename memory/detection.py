@@ -1,4 +1,4 @@
-"""Which files are memory: for badges, metrics and notices. Paths are only looked at as text; nothing is opened.
+"""Which files are memory: for metrics. Paths are only looked at as text; nothing is opened.
 
 What may be read or written is decided elsewhere (`memory.paths`), on real paths: a name proves nothing there.
 """
@@ -8,13 +8,10 @@ import unicodedata
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
-from memory.agent_memory import AGENT_MEMORY, AGENT_MEMORY_LOCAL
+from memory.paths import AGENT_MEMORY, AGENT_MEMORY_LOCAL
 from memory.scope import Scope
 
 _AGENT_FOLDERS = frozenset({AGENT_MEMORY, AGENT_MEMORY_LOCAL})
-_HOMES = "homes"
-_PROJECTS = "projects"
-_MEMORY = "memory"
 
 
 class MemoryKind(StrEnum):
@@ -39,27 +36,6 @@ def kind_of(scope: Scope, path: Path | str) -> MemoryKind | None:
     if place.is_relative_to(scope.memory_dir):
         return None if place.is_relative_to(scope.memory_dir / MemoryKind.TEAM) else MemoryKind.PERSONAL
     return MemoryKind.AGENT if _in_agent_folder(place) else None
-
-
-def auto_managed(path: Path | str, *, home: Path) -> bool:
-    """Return whether a file is kept by the program rather than by a person, whoever it belongs to.
-
-    `home` is $REVERIE_HOME; a relative path counts from there. True for memory directories in the homes, with T and the
-    day logs, and for agents' memory anywhere. Instruction files, agents' definitions and their snapshots, which people
-    write, are not. Of a memory directory that the settings put elsewhere only its scope knows: see `kind_of`.
-    """
-    place = _lexical(path, base=home)
-    if place is None:
-        return False
-    if _in_agent_folder(place):
-        return True
-    if not place.is_relative_to(home / _HOMES):
-        return False
-    match place.relative_to(home / _HOMES).parts:
-        case (_, "projects", _, "memory", *_):
-            return True
-        case _:
-            return False
 
 
 def _in_agent_folder(place: PurePosixPath) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import filterfalse
 from pathlib import Path, PurePosixPath
 
 from anyio import to_thread
@@ -19,7 +20,7 @@ from memory.disk import walk
 from memory.errors import Conflict, PathRefused, WriteRefused
 from memory.facts import facts_of, is_index
 from memory.gone import Gone
-from memory.index import INDEX
+from memory.index import INDEX, pointers
 from memory.notes import Note, NoteMissing, Notes
 from memory.older import older_or_same
 from memory.paths import TEAM, make_private, writable_path
@@ -61,13 +62,13 @@ async def hindrance(found: Mapping[str, Scope], what: Gone, held: Sequence[str],
         here = [note.removeprefix(start) for note in held if start_of(note, found) == start]
         if start and not here:
             continue
+        whole_notes = frozenset(note.removeprefix(start) for note in what.notes if note.startswith(start))
+        part, now = replace(what, notes=whole_notes), dict[str, str | None]()
         indexes = await to_thread.run_sync(_indexes, place)
-        for name in dict.fromkeys([*here, *indexes]):
+        for name in dict.fromkeys([*filterfalse(is_index, here), *indexes]):  # indexes follow the notes
             try:
                 present = await notes.read(place, place.memory_dir / name)
-                left = partial(_keeps, place, what, start, name, present.text, is_held=name in here)
-                if (keeps := await to_thread.run_sync(left)) is not None:
-                    await to_thread.run_sync(partial(_refuse_fixed, place, name, keeps=keeps))
+                await to_thread.run_sync(_refuse_to_change, place, part, name, present.text, now)
             except NoteMissing:
                 continue
             except PathRefused as error:
@@ -77,11 +78,15 @@ async def hindrance(found: Mapping[str, Scope], what: Gone, held: Sequence[str],
     return ""
 
 
-def _keeps(scope: Scope, what: Gone, start: str, name: str, text: str, *, is_held: bool) -> bool | None:
-    """Return whether a note or index that is to change keeps something; None if it is not to change. Blocks."""
-    if not is_held:
-        return True if _index_left(scope, what, name, text, {}) != text else None
-    return is_index(name) or bool(_left_of(f"{start}{name}", text, what)[0])
+def _refuse_to_change(scope: Scope, what: Gone, name: str, text: str, now: dict[str, str | None]) -> None:
+    """Refuse what is to change and can't; `now` gets to know what becomes of notes, which indexes follow. Blocks."""
+    if is_index(name):
+        if _index_left(scope, what, name, text, now) != text:
+            _refuse_fixed(scope, name, keeps=True)
+        return
+    left, new = _left_of(name, text, what)
+    now[name] = new if left else None
+    _refuse_fixed(scope, name, keeps=bool(left))
 
 
 def _refuse_fixed(scope: Scope, name: str, *, keeps: bool) -> None:
@@ -93,9 +98,8 @@ def _refuse_fixed(scope: Scope, name: str, *, keeps: bool) -> None:
     try:
         path.read_bytes().decode(errors="strict" if keeps else "replace")
     except UnicodeDecodeError:
-        raise WriteRefused(
-            "the file is not UTF-8 text; save it as UTF-8, or have the whole note forgotten by its name"
-        ) from None
+        otherwise = "" if is_index(name) else ", or have the whole note forgotten by its name"
+        raise WriteRefused(f"the file is not UTF-8 text; save it as UTF-8{otherwise}") from None
     except OSError as error:
         raise WriteRefused(f"the file can't be read ({error.strerror}); make it readable") from error
 
@@ -120,7 +124,8 @@ async def erase(
     }
     await _clear_indexes(scope, what, gone_or_moved, notes)
     async with leases.hold(f"memory:{scope.memory_dir}", seconds=30.0, wait=30.0):
-        remove = partial(_remove_empty_folders, scope.memory_dir, gone_or_moved, keep=scope.team_dir)
+        emptied = await to_thread.run_sync(_remove_emptied_indexes, scope, what)
+        remove = partial(_remove_empty_folders, scope.memory_dir, [*gone_or_moved, *emptied], keep=scope.team_dir)
         await to_thread.run_sync(remove)
     await to_thread.run_sync(scrub_snapshots, scope, what, held)  # one may have been taken meanwhile
 
@@ -160,7 +165,7 @@ def _left_of(note: str, text: str, what: Gone) -> tuple[str, str]:
     if note in what.notes and all(map(what.same, facts_of(text))):
         return "", note
     name = next(neutral(note, what.betrays))
-    left = redacted(text, what.same, what.betrays, title=title_of(name))
+    left = redacted(text, what.same, what.betrays, title=title_of(name), stays=what.stays)
     return left, name if left else note
 
 
@@ -192,14 +197,23 @@ async def _clear_indexes(scope: Scope, what: Gone, now: Mapping[str, str | None]
 
 
 def _index_left(scope: Scope, what: Gone, index: str, text: str, now: Mapping[str, str | None]) -> str:
-    """Return what is left of an index. In a shared one another person's fact may have the same words, and stays."""
-    return index_without(
+    """Return what is left of an index, "" if it only keeps a folder from being removed whose name betrays.
+
+    In a shared one another person's fact may have the same words, and stays.
+    """
+    left = index_without(
         text,
         what.betrays,
         names=lambda name: now.get(name, name),
         folder=index.removesuffix(INDEX),
         drop=what.same if scope.shared else what.betrays,
     )
+    needed = pointers(left) or facts_of(left, index) or not _in_telling_folder(index, what)
+    return left if needed else ""
+
+
+def _in_telling_folder(index: str, what: Gone) -> bool:
+    return "/" in index and next(neutral(index, what.betrays)) != index
 
 
 def _indexes(scope: Scope) -> list[str]:
@@ -209,6 +223,15 @@ def _indexes(scope: Scope) -> list[str]:
 
     found = (folder + entry.name for _, folder, entry in walk(scope.memory_dir, enter=entered))
     return sorted(name for name in found if PurePosixPath(name).name == INDEX)
+
+
+def _remove_emptied_indexes(scope: Scope, what: Gone) -> list[str]:
+    """Remove the empty indexes that would keep a folder whose name betrays; `Notes` deletes none. Blocking."""
+    telling = [index for index in _indexes(scope) if _in_telling_folder(index, what)]
+    empty = [index for index in telling if not (scope.memory_dir / index).stat().st_size]
+    for index in empty:
+        (scope.memory_dir / index).unlink()
+    return empty
 
 
 def _remove_empty_folders(folder: Path, left: Iterable[str], *, keep: Path | None = None) -> None:
@@ -236,6 +259,7 @@ def _scrub_state(scope: Scope, state: Path, what: Gone, held: Collection[str], d
         name, text = path.relative_to(state).as_posix(), path.read_bytes().decode()
         if path.name == INDEX:
             left = _index_left(scope, what, name, text, now)
+            now[name] = name if left or not _in_telling_folder(name, what) else None
         else:
             left = _left_in_snapshot(name, text, what, drops)
             now[name] = _name_in_snapshot(state, name, left, what) if name in held or left != text else name
@@ -260,7 +284,7 @@ def _left_in_snapshot(name: str, text: str, what: Gone, drops: Callable[[str], b
         return ""
     title = title_of(next(neutral(name, what.betrays)))
     is_log = name.startswith(f"{LOGS}/")
-    return redacted(text, drops, what.tells if is_log else what.betrays, title=title)
+    return redacted(text, drops, what.tells if is_log else what.betrays, title=title, stays=what.stays)
 
 
 def _name_in_snapshot(state: Path, name: str, left: str, what: Gone) -> str:

@@ -7,7 +7,7 @@ of a write.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
 from functools import partial
@@ -50,6 +50,8 @@ class Pending:
     """Messages of the person and the bot; tool rounds and injected text don't count."""
     turns: int
     """Finished turns since the last run, or since a skip that moved the cursor, this one included."""
+    talks: int = 0
+    """How many turns these messages are of: besides the finished ones those that were stopped or looked at in vain."""
     direct_writes: tuple[Path, ...] = ()
     """Files that the bot itself wrote in these turns: only writes that succeeded."""
     shown: str = ""
@@ -58,6 +60,8 @@ class Pending:
     """The throttle does not apply: a trailing run after a coalesced one, or the end of the session."""
     said_between: tuple[datetime, datetime] | None = None
     """When the first and the last of these messages were said; None: just now."""
+    heard: str = ""
+    """What humans said in them, by number, and how a fact names its source; see `memory.citations`."""
 
 
 class Verdict(StrEnum):
@@ -88,25 +92,34 @@ class Extracted:
     cursor_moves: bool
 
 
-def decide(scope: Scope, pending: Pending, settings: MemorySettings, *, main_agent: bool = True) -> Decision:
-    """Apply the guards in their order: main agent, memory on, something new, throttle, direct write.
+def decide(scope: Scope, pending: Pending, settings: MemorySettings) -> Decision:
+    """Apply the guards in their order: memory on, something new, throttle, direct write.
 
-    The host has made sure that it is not in bare or remote mode and that no run is in progress for
-    this memory directory. A skip for a direct write moves the cursor and starts the throttle's count again;
-    the others pile up.
+    The host has made sure that it is not in bare or remote mode, that this was a turn of the main agent (sub-agents and
+    forks have none of their own) and that no run is in progress for this memory directory. A skip for a direct write
+    moves the cursor and starts the throttle's count again; the others pile up.
     """
-    if not main_agent:
-        return _keep("not_main_agent")
     if not scope.enabled or not settings.extraction_enabled or scope.leaves_out(Part.EXTRACTION):
         return _keep("disabled")
     if pending.new_messages <= 0:
         return _keep("nothing_new")
     if not pending.forced and pending.turns < settings.extraction_throttle:
         return _keep("throttled")
-    # In a shared chat one speaker's "remember this" must not silence what the others said.
-    if not scope.shared and any(path.is_relative_to(scope.memory_dir) for path in pending.direct_writes):
+    if _written_itself(scope, pending, settings):
         return Decision(verdict=Verdict.SKIP_MOVE_CURSOR, reason="direct_write")
     return Decision(verdict=Verdict.RUN)
+
+
+def _written_itself(scope: Scope, pending: Pending, settings: MemorySettings) -> bool:
+    """Tell whether the bot has noted what there was to note, so that nobody need look.
+
+    In a shared chat one speaker's "remember this" must not silence what the others said, nor anywhere what was said in
+    turns that a run has failed on, that another run has put off, or that were stopped.
+    """
+    alone = pending.talks <= 1 or (
+        not pending.forced and pending.talks == pending.turns == settings.extraction_throttle
+    )
+    return alone and not scope.shared and any(path.is_relative_to(scope.memory_dir) for path in pending.direct_writes)
 
 
 def _keep(reason: str) -> Decision:
@@ -163,7 +176,7 @@ async def extraction_prompt(
     # Without an index the manifest is the only list of notes that the run is given, whatever its share of the input.
     room = None if settings.skip_index else MANIFEST_BYTES
     where = _saved_in_notes(scope, pending, settings) if log is None else _added_to(log, pending)
-    parts = [_task(pending, settings), where, _just_written(scope, pending), _existing(notes, room)]
+    parts = [_task(pending, settings), where, _just_written(scope, pending), _existing(notes, room), pending.heard]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -230,26 +243,29 @@ def _existing(headers: Sequence[NoteHeader], room: int | None) -> str:
     return "\n".join(["Notes that the index above does not show (update one rather than duplicate it):", *lines, *more])
 
 
-async def extract(  # noqa: PLR0917 (the host's side was written against this order)
+async def extract(
     scope: Scope,
     pending: Pending,
+    *,
     fork: Fork,
     scanner: Scans,
     settings: MemorySettings,
     clock: Clock,
-    *,
     meter: Meter = UNMETERED,
 ) -> Extracted:
     """Run the fork and say what it left.
 
     The cursor moves if the run completed, or ran into its turn limit after it had written something; a failed
-    or aborted run leaves it, and the person is not told.
+    or aborted run leaves it, and the person is not told. A run whose writes failed has failed, however it ended.
     """
     now = clock()
     log = await to_thread.run_sync(partial(day_log, scope, pending, settings, now=now))
     prompt = await extraction_prompt(scope, pending, scanner, settings, log=log)
     report = await fork(prompt, rights=rights(scope, settings, log=log), max_turns=settings.extraction_max_turns)
+    if report.failed:  # the model may well have come to its end all the same: what it could not write would be lost
+        report = replace(report, outcome=Outcome.FAILED)
     titles = await to_thread.run_sync(partial(_titles, scope, report.written))
+    removed = await to_thread.run_sync(partial(_removed, scope, report.written))
     # A run that the model refuses for good would be refused again, and hold up what was said after it.
     moves = report.outcome in (Outcome.COMPLETED, Outcome.REFUSED) or (
         report.outcome is Outcome.TURN_CAP and bool(report.written)
@@ -258,9 +274,9 @@ async def extract(  # noqa: PLR0917 (the host's side was written against this or
     team = sum(1 for path in titles if scope.team_dir is not None and path.is_relative_to(scope.team_dir))
     _log.info(
         "memory.extraction", outcome=report.outcome.value, messages=pending.new_messages, turns=report.turns,
-        files=len(report.written), memories=len(titles), team_memories=team, input_tokens=report.input_tokens,
-        output_tokens=report.output_tokens, cache_read_tokens=report.cache_read_tokens,
-        cache_write_tokens=report.cache_write_tokens,
+        files=len(report.written), failed_files=len(report.failed), memories=len(titles), team_memories=team,
+        input_tokens=report.input_tokens, output_tokens=report.output_tokens,
+        cache_read_tokens=report.cache_read_tokens, cache_write_tokens=report.cache_write_tokens,
     )  # fmt: skip
     meter.observe("extraction_seconds", (clock() - now).total_seconds(), outcome=report.outcome.value)
     _meter_run(meter, report, messages=pending.new_messages, memories=len(titles) - team, team=team)
@@ -268,7 +284,7 @@ async def extract(  # noqa: PLR0917 (the host's side was written against this or
         report=report,
         saved=tuple(titles.values()),
         team_saved=team,
-        notice=_notice(scope, report, titles, team, settings) if moves else "",
+        notice=_notice(scope, report, titles, team, settings, removed=removed) if moves else "",
         cursor_moves=moves,
     )
 
@@ -303,6 +319,12 @@ def _titles(scope: Scope, written: Sequence[Path]) -> dict[Path, str]:
     return found
 
 
+def _removed(scope: Scope, written: Sequence[Path]) -> list[str]:
+    """Return the names of the notes among the written files that are not there any more."""
+    inside = (path for path in written if path.is_relative_to(scope.memory_dir) and path.name != INDEX)
+    return [path.relative_to(scope.memory_dir).as_posix() for path in inside if not path.exists()]
+
+
 def _title(scope: Scope, path: Path) -> str:
     metadata, _ = parse(read_text(scope.memory_dir, path, limit=_HEAD_BYTES))
     words = "".join(c if c.isprintable() else " " for c in str(metadata.get("name") or "")).split()
@@ -310,17 +332,37 @@ def _title(scope: Scope, path: Path) -> str:
     return title if len(title) <= _TITLE_CHARACTERS else f"{title[: _TITLE_CHARACTERS - 1]}…"
 
 
-def _notice(scope: Scope, report: RunReport, titles: dict[Path, str], team: int, settings: MemorySettings) -> str:
+def _notice(
+    scope: Scope,
+    report: RunReport,
+    titles: dict[Path, str],
+    team: int,
+    settings: MemorySettings,
+    *,
+    removed: Sequence[str],
+) -> str:
     if settings.notices == "off":
         return ""
+    gone = f"Removed {', '.join(removed)}" if removed else ""
     if not titles:
+        if gone:
+            return f"{gone}{_secrets(report)}"
         logged = any(path.is_relative_to(scope.memory_dir / LOGS) for path in report.written)
-        return "Added to today's log" if logged else ""
+        return f"Added to today's log{_secrets(report)}" if logged else ""
     counts = (_count(len(titles) - team, "memory"), _count(team, "team memory"))
     named = list(titles.values())
     if settings.notices == "summary" and len(named) > _TITLES:
         named = [*named[:_TITLES], f"{len(named) - _TITLES} more"]
-    return f"Saved {' · '.join(count for count in counts if count)}: {', '.join(named)}"
+    saved = f"Saved {' · '.join(count for count in counts if count)}: {', '.join(named)}"
+    return " · ".join(filter(None, (saved, gone))) + _secrets(report)
+
+
+def _secrets(report: RunReport) -> str:
+    """Tell what was left out: nobody hears what a fork says, and it may have been meant to be kept."""
+    if not report.left_out:
+        return ""
+    number, kinds = len(report.left_out), ", ".join(dict.fromkeys(report.left_out))
+    return f" ({number} {'secret' if number == 1 else 'secrets'} left out: {kinds})"
 
 
 def _count(number: int, noun: str) -> str:

@@ -43,19 +43,32 @@ def described(text: str) -> list[str]:
     return [about] if about else []
 
 
+def forgettable(text: str, name: str = "") -> list[str]:
+    """Return what somebody may have forgotten of a file: its facts, and the description that stands above them.
+
+    No such description is counted among the facts elsewhere, as most of them only sum these up.
+    """
+    return [*(found := facts_of(text, name)), *above(text, name, found)]
+
+
+def above(text: str, name: str, found: Sequence[str]) -> list[str]:
+    """Return the description that stands in a file above the facts that were `found` there, if it is none of them."""
+    return [] if is_index(name) else [about for about in described(text) if about not in found]
+
+
 def is_index(name: str) -> bool:
     """Return whether a file of this name is an index."""
     return name.rpartition("/")[2] == INDEX
 
 
-def plainly(text: str) -> dict[str, str]:
-    """Return of each fact the words that it has as a list item or in a paragraph.
+def parted(text: str) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return each fact, the words that it has as a list item or in a paragraph, and the lines that stand beside these.
 
-    Those of quotes, tables, code and the like are left out, as they may tell of other facts, and so is a header that
-    can't be read.
+    Such lines are quotes, tables, code and the like, as they may tell of other facts; a header that can't be read is
+    left out.
     """
     found = blocks(text[len(head_of(text)) :])
-    return {block.text: block.bare for block in found if _says(block.text)}
+    return [(block.text, block.bare, block.beside) for block in found if _says(block.text)]
 
 
 def without(text: str, drop: Callable[[str], bool], *, betrays: Callable[[str], bool] | None = None) -> str:

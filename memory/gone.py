@@ -1,17 +1,19 @@
 """What is to be forgotten, and which texts tell it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import regex
 
-from memory.facts import facts, facts_of, is_index, plainly
+from memory.blocks import without_telling
+from memory.facts import above, facts, facts_of, forgettable, is_index, parted
 from memory.metadata import parse
 from memory.own_words import OwnWords
 from memory.provenance import fact_hash, normal
 from memory.rank import FUNCTION_WORDS
-from memory.redaction import title_of
+from memory.redaction import neutral, title_of
 from memory.scan import LOGS
 from memory.wording import Tellings, Wording, stems, unstamped
 
@@ -52,7 +54,14 @@ class Gone:
     corpus: tuple[str, ...]
     """All facts of the memory: what is said in many of them tells little of one."""
     staying: tuple[str, ...] | None = None
-    """What the facts that stay say plainly, without quotes, code, indexes and day logs; if not given, all that do."""
+    """What the facts that stay say plainly, without quotes, code, indexes and day logs; if not given, all that do.
+
+    Of another person's fact it is all that it says, so that none of it betrays anything.
+    """
+    asides: tuple[tuple[str, ...], ...] = ()
+    """The lines of the quotes, tables, code and the like of facts that stay, each as far as it tells nothing itself."""
+    said: frozenset[str] = frozenset()
+    """The hashes of descriptions that somebody is known to have said: they are facts, also where a note has others."""
 
     @cached_property
     def hashes(self) -> frozenset[str]:
@@ -64,9 +73,32 @@ class Gone:
         return Tellings(Wording(self.corpus), self.texts)
 
     @cached_property
+    def _plain(self) -> tuple[str, ...]:
+        if self.staying is not None:
+            return self.staying
+        return tuple(fact for fact in self.corpus if not self.same(fact))
+
+    @cached_property
+    def _plain_stems(self) -> frozenset[frozenset[str]]:
+        return frozenset(map(stems, self._plain))
+
+    @cached_property
+    def _beside(self) -> tuple[str, ...]:
+        """What is said beside the plain words of facts that stay, but for the lines that tell what is forgotten."""
+        left = (without_telling(lines, self._tells_alone) for lines in self.asides)
+        return tuple("\n".join(lines) for lines in left if lines)
+
+    @cached_property
     def _staying(self) -> frozenset[frozenset[str]]:
-        stay = (fact for fact in self.corpus if not self.same(fact)) if self.staying is None else self.staying
-        return frozenset(map(stems, stay))
+        return self._plain_stems.union(map(stems, self._beside))
+
+    @cached_property
+    def _cores(self) -> tuple[frozenset[str], ...]:
+        """Of each fact the words that no fact which stays says plainly, if they are half of what it says at least."""
+        common = frozenset[str]().union(*self._plain_stems)
+        words = (stems(unstamped(text)) - _GRAMMAR for text in self.texts)
+        cores = ((each - common, each) for each in words)
+        return tuple(core for core, each in cores if core and len(core) * 2 >= len(each))
 
     @cached_property
     def _said(self) -> frozenset[str]:
@@ -80,12 +112,15 @@ class Gone:
 
     @cached_property
     def _whole_words(self) -> OwnWords:
-        stay = (fact for fact in self.corpus if not self.same(fact)) if self.staying is None else self.staying
-        return OwnWords(map(unstamped, self.texts), staying=stay, grammar=_NOTHING)
+        return OwnWords(map(unstamped, self.texts), staying=(*self._plain, *self._beside), grammar=_NOTHING)
 
     def same(self, fact: str) -> bool:
         """Return whether this is one of the facts."""
         return fact_hash(fact) in self.hashes
+
+    def stays(self, description: str) -> bool:
+        """Return whether a description is a fact, so that its note stays for it when all other facts have gone."""
+        return fact_hash(description) in self.said and not self.same(description)
 
     def tells(self, text: str) -> bool:
         """Return whether a text says one of the facts, be it in other words."""
@@ -103,10 +138,20 @@ class Gone:
         words = stems(text)
         if not self._own_words.isdisjoint(words):
             return True
+        return self._has_core(words) or self._tells_beside(text, self._staying)
+
+    def _tells_alone(self, text: str) -> bool:
+        """Return whether a line of a quote or the like tells one of the facts itself, rather than shares words."""
+        return self._has_core(stems(text)) or self._tells_beside(text, self._plain_stems)
+
+    def _has_core(self, words: frozenset[str]) -> bool:
+        return any(core <= words for core in self._cores)
+
+    def _tells_beside(self, text: str, staying: frozenset[frozenset[str]]) -> bool:
         if not self.tells(text):
             return False
-        shared = words & self._said
-        return self._repeats(text) or not any(shared <= staying for staying in self._staying)
+        shared = stems(text) & self._said
+        return self._repeats(text) or not any(shared <= each for each in staying)
 
     def _repeats(self, text: str) -> bool:
         return any(normal(unstamped(fact)) in normal(text) for fact in self.texts)
@@ -129,13 +174,34 @@ def whole(note: str, text: str) -> Item:
 def find(files: Mapping[str, str], words: str) -> list[Item]:
     """Return what fits the words best, at most `FOUND`; a note of which all facts fit is named as a whole.
 
-    The title of a note helps a fact that has one of the words itself. Where there is none, the whole note is named.
+    The title of a note helps a fact that has one of the words itself. A description above facts is named if it would
+    stay when what else was found is forgotten. Where there is nothing, the whole note is named.
     """
     words = " ".join(word for word in words.split() if word.lower() not in _NOTHING) or words
     split = {note: facts_of(text, note) for note, text in files.items()}
     wording = Wording(fact for found in split.values() for fact in found)
-    found = _fitting(files, split, lambda fact, note: _share(wording, words, fact, note))
-    return found or _fitting(files, split, lambda _, note: wording.share(words, title_of(note)))
+    scored = _fitting(files, split, lambda fact, note: _share(wording, words, fact, note))
+    scored += _fitting_headers(files, split, words, [item for _, item in scored])
+    scored = scored or _fitting(files, split, lambda _, note: wording.share(words, title_of(note)))
+    return [item for _, item in sorted(scored, key=lambda pair: -pair[0])[:FOUND]]
+
+
+def _fitting_headers(
+    files: Mapping[str, str], split: Mapping[str, Sequence[str]], words: str, found: Sequence[Item]
+) -> list[tuple[float, Item]]:
+    asked = stems(words)
+    heads = {
+        note: [about for about in above(text, note, split[note]) if not asked.isdisjoint(stems(about))]
+        for note, text in files.items()
+    }
+    if not any(heads.values()):
+        return []
+    wording = Wording(fact for each in (*split.values(), *heads.values()) for fact in each)
+    scored = _fitting(files, heads, lambda about, note: _share(wording, words, about, note))
+    if not scored or not found:
+        return scored
+    what = gone(files, found)
+    return [(score, item) for score, item in scored if item.note not in what.notes and not what.betrays(item.text)]
 
 
 def _share(wording: Wording, words: str, fact: str, note: str) -> float:
@@ -145,7 +211,7 @@ def _share(wording: Wording, words: str, fact: str, note: str) -> float:
 
 def _fitting(
     files: Mapping[str, str], split: Mapping[str, Sequence[str]], share: Callable[[str, str], float]
-) -> list[Item]:
+) -> list[tuple[float, Item]]:
     scored: dict[str, tuple[float, Item]] = {}
     for note, found in split.items():
         scores = [share(fact, note) for fact in found]
@@ -156,42 +222,70 @@ def _fitting(
             item = Item(note=note, hash=fact_hash(fact), text=fact)
             if score >= _ENOUGH:
                 scored.setdefault(item.hash, (score, item))
-    best = sorted(scored.values(), key=lambda pair: -pair[0])
-    return [item for _, item in best[:FOUND]]
+    return list(scored.values())
 
 
-def gone(files: Mapping[str, str], items: Iterable[Item]) -> Gone:
-    """Return what these items are in the present notes; what is not there any more is left out."""
+def gone(
+    files: Mapping[str, str], items: Iterable[Item], *, said: Collection[str] = (), others: Collection[str] = ()
+) -> Gone:
+    """Return what these items are in the present notes; what is not there any more is left out.
+
+    `said` are the hashes of descriptions that somebody is known to have said, `others` those of all that somebody else
+    has said than who has it forgotten: of these nothing betrays it that does not repeat it.
+    """
     split = {note: facts_of(text, note) for note, text in files.items()}
     items = tuple(items)
     hashes = {item.hash for item in items if item.hash}.union(*(item.facts for item in items))
     named = {item.note for item in items if not item.hash and item.note in split and not is_index(item.note)}
     notes = frozenset(note for note in named if hashes.issuperset(map(fact_hash, split[note])))
-    everything = tuple(fact for found in split.values() for fact in found)
+    heads = [about for note, text in files.items() for about in above(text, note, split[note])]
+    meant = (about for about in heads if fact_hash(about) in hashes)
+    everything = tuple(chain(chain.from_iterable(split.values()), meant))
     texts = [fact for fact in everything if fact_hash(fact) in hashes]
     notes_alone = (each for each in files if not each.startswith(f"{LOGS}/") and not is_index(each))
-    spoken = (_plainly(files[note]) for note in notes_alone)
-    stay = (plain for each in spoken for fact, plain in each.items() if plain and fact_hash(fact) not in hashes)
-    return Gone(notes=notes, texts=tuple(dict.fromkeys(texts)), corpus=everything, staying=tuple(stay))
+    spoken = [said_of for note in notes_alone for said_of in _spoken(files[note]) if said_of[0] not in hashes]
+    stay = (fact if each in others else plain for each, fact, plain, _ in spoken)
+    stay_above = (about for about in heads if fact_hash(about) in {*said, *others} - hashes)
+    return Gone(
+        notes=notes,
+        texts=tuple(dict.fromkeys(texts)),
+        corpus=everything,
+        staying=(*filter(None, stay), *stay_above),
+        asides=tuple(lines for each, _, _, lines in spoken if lines and each not in others),
+        said=frozenset(said),
+    )
 
 
-def _plainly(text: str) -> Mapping[str, str]:
-    return plainly(text) if facts(text) else {about: about for about in facts_of(text)}
+def _spoken(text: str) -> list[tuple[str, str, str, tuple[str, ...]]]:
+    """Return of each fact of a note its hash, its words, those that it says plainly, and the lines beside these."""
+    if not facts(text):
+        return [(fact_hash(about), about, about, ()) for about in facts_of(text)]
+    return [(fact_hash(fact), fact, plain, beside) for fact, plain, beside in parted(text)]
 
 
-def mentioning(files: Mapping[str, str], what: Gone) -> list[str]:
-    """Return the names of the notes that betray it by name or header and hold no fact that is it: they lose none."""
+def mentioning(files: Mapping[str, str], what: Gone, *, starts: Collection[str] = ("",)) -> list[str]:
+    """Return the names of the notes that betray it by name, folder or header and hold no fact that is it.
+
+    `starts` are what the names of notes begin with where agents keep them (`memory.places.places`): those stay.
+    """
     notes = (note for note in files if not note.startswith(f"{LOGS}/") and not is_index(note))
-    return [note for note in notes if _betrays_around(files[note], note, what)]
+    return [note for note in notes if _betrays_around(files[note], note, what) or renamed(note, what, starts)]
+
+
+def renamed(note: str, what: Gone, starts: Collection[str] = ("",)) -> bool:
+    """Return whether a note has to get another name, or to lie in another folder, as its own betrays it."""
+    start = max((start for start in starts if note.startswith(start)), key=len, default="")
+    name = note.removeprefix(start)
+    return next(neutral(name, what.betrays)) != name
 
 
 def _betrays_around(text: str, note: str, what: Gone) -> bool:
     own = facts_of(text, note)
     values = [value for value in parse(text)[0].values() if isinstance(value, str) and value not in own]
-    return not any(map(what.same, own)) and any(map(what.betrays, [title_of(note), *values]))
+    return not any(map(what.same, forgettable(text, note))) and any(map(what.betrays, values))
 
 
 def holding(files: Mapping[str, str], what: Gone) -> list[str]:
     """Return the names of the notes and indexes that will lose a fact; day logs are not named."""
     notes = (note for note in files if not note.startswith(f"{LOGS}/"))
-    return [note for note in notes if note in what.notes or any(map(what.same, facts_of(files[note], note)))]
+    return [note for note in notes if note in what.notes or any(map(what.same, forgettable(files[note], note)))]

@@ -30,7 +30,10 @@ _NOTHING = "-"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Survival:
-    """How much of a memory was left: facts in any words, notes without indexes and logs, UTF-8 bytes of all files."""
+    """How much of a memory was left: facts, as `memory.claims` counts them, notes without indexes and logs, and bytes.
+
+    Bytes are those of all files, as UTF-8.
+    """
 
     facts_before: int
     facts_after: int

@@ -9,15 +9,18 @@ from typing import Protocol
 
 from memory import snapshot as snapshots
 from memory.attribution import Attribution, compared, kept_apart
-from memory.facts import facts, vanished
+from memory.claims import Claims, all_of, claims
+from memory.facts import facts, is_index
 from memory.index import INDEX
 from memory.journal import Survival
 from memory.paths import TEAM
 from memory.ports import Outcome, RunReport
 from memory.provenance import Ledger, Moved, NoLedger, Source, fact_hash, moves
+from memory.scan import LOGS
 from memory.scope import Scope
 from memory.settings import MemorySettings
 from memory.snapshot import Saved
+from memory.survival import left_out
 
 
 class Ending(StrEnum):
@@ -69,6 +72,15 @@ _ENDED_BADLY = {
 }
 
 
+def _ended_badly(report: RunReport) -> tuple[Ending, str] | None:
+    if report.outcome is not Outcome.COMPLETED:
+        return _ENDED_BADLY[report.outcome]
+    if report.failed:  # of a merge the deletion may have worked, and the new text not
+        count = len(report.failed)
+        return Ending.FAILED, f"{count} {'file' if count == 1 else 'files'} could not be written"
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
     """Compares a memory before and after a run. What it returns is worked out once, and blocks."""
@@ -81,18 +93,18 @@ class Judgement:
 
     @cached_property
     def removed(self) -> tuple[str, ...]:
-        """The facts that are in none of the facts afterwards, or only in those of other people."""
-        return tuple(dict.fromkeys([*vanished(*map(self._facts, (self.before, self.after))), *self._attribution.lost]))
+        """The claims that are left out (`memory.survival`), or the facts left only as those of other people."""
+        return tuple(dict.fromkeys([*self._plainly_removed, *self._removed_beside]))
 
     @cached_property
     def survival(self) -> Survival:
         """The figures."""
-        count = len(self._facts(self.before))
+        count = len(all_of(self._said[0]))
         notes = [[path for path in files if self._is_note(path)] for files in (self.before, self.after)]
         sizes = [sum(len(saved.text.encode()) for saved in files.values()) for files in (self.before, self.after)]
         return Survival(
             facts_before=count,
-            facts_after=len(self._facts(self.after)),
+            facts_after=len(all_of(self._said[1])),
             facts_kept=max(0, count - len(self.removed)),
             notes_before=len(notes[0]),
             notes_after=len(notes[1]),
@@ -106,17 +118,19 @@ class Judgement:
         """Return how it ended, and why if not well; `report` is None if it was cut off for its time."""
         if report is None:
             return Ending.FAILED, f"it took more than {settings.dream_max_minutes:g} minutes"
-        if report.outcome is not Outcome.COMPLETED:
-            return _ENDED_BADLY[report.outcome]
+        if (badly := _ended_badly(report)) is not None:
+            return badly
         stray = [path for path in written if not _may_write(self.scope, path)]
         if stray:
             return Ending.REFUSED, f"it wrote {len(stray)} files that are not its to write"
         if self._attribution.moved:
             count = len(self._attribution.moved)
             return Ending.REFUSED, f"it would have given {count} {'fact' if count == 1 else 'facts'} to another person"
-        total, gone = len(self._facts(self.before)), len(self.removed)
-        if gone > max(1, settings.dream_max_removed * total):  # a contradicted fact may go from the smallest memory
-            return Ending.REFUSED, f"it would have removed {gone} of {total} facts"
+        said, _ = self._said
+        # The facts by themselves as well: else a long table makes room for all of them to go.
+        for total, gone in ((len(said.plain), self._plainly_removed), (len(all_of(said)), self.removed)):
+            if len(gone) > max(1, settings.dream_max_removed * total):  # a contradicted one may go from the smallest
+                return Ending.REFUSED, f"it would have removed {len(gone)} of {total} facts"
         return Ending.CHANGED, ""
 
     def moves(self) -> list[Moved]:
@@ -130,11 +144,27 @@ class Judgement:
             return Attribution()
         return compared(_texts(self.scope, self.before), _texts(self.scope, self.after), self.said_by)
 
-    def _facts(self, files: Mapping[Path, Saved]) -> list[str]:
-        return [fact for path in files if self._is_note(path) for fact in facts(files[path].text)]
+    @cached_property
+    def _said(self) -> tuple[Claims, Claims]:
+        before, after = (
+            {name: text for name, text in _texts(self.scope, files).items() if not name.startswith(f"{LOGS}/")}
+            for files in (self.before, self.after)
+        )
+        return claims(before), claims(after)
+
+    @cached_property
+    def _plainly_removed(self) -> tuple[str, ...]:
+        before, after = self._said
+        gone = left_out(before.plain, [*after.plain, *after.lined])
+        return tuple(dict.fromkeys([*gone, *self._attribution.lost]))
+
+    @cached_property
+    def _removed_beside(self) -> tuple[str, ...]:
+        before, after = self._said
+        return (*left_out(before.lined, [*after.plain, *after.lined]), *left_out(before.beside, all_of(after)))
 
     def _is_note(self, path: Path) -> bool:
-        """Whether facts of it count: the index only points to them, and logs are not for a run to change."""
+        """Whether it is one of those that a run has to keep in order."""
         return path.name != INDEX and not snapshots.is_log(self.scope, path)
 
 
@@ -158,9 +188,8 @@ def _may_write(scope: Scope, path: Path) -> bool:
 
 
 def _texts(scope: Scope, files: Mapping[Path, Saved]) -> dict[str, str]:
-    notes = (path for path in files if path.name != INDEX)
-    return {path.relative_to(scope.memory_dir).as_posix(): files[path].text for path in notes}
+    return {path.relative_to(scope.memory_dir).as_posix(): saved.text for path, saved in files.items()}
 
 
 def _by_note(scope: Scope, files: Mapping[Path, Saved]) -> dict[str, list[str]]:
-    return {note: facts(text) for note, text in _texts(scope, files).items()}
+    return {name: facts(text) for name, text in _texts(scope, files).items() if not is_index(name)}

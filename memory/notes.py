@@ -7,18 +7,20 @@ processes and on other machines; people may edit the files by hand at any time.
 
 import asyncio
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import anyio.to_thread
 
 from memory import secret_scan
+from memory.decoding import decoded
 from memory.disk import Folder, Stored
 from memory.errors import Conflict, PathRefused, WriteRefused
 from memory.index import INDEX, merged, pointer, pointers, with_pointer, without
@@ -32,10 +34,10 @@ from memory.settings import MemorySettings
 __all__ = ["INDEX", "Note", "NoteMissing", "Notes", "content_hash", "parse", "pointer", "pointers"]
 
 T = TypeVar("T")
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+"""A sign that Markdown shows without the backslash in front of it."""
 _REMEMBERED_READS = 512
 _TRIES = 5
-_MIN_SHRINK = 2048
-_KEPT_SHARE = 0.2
 
 
 class NoteMissing(PathRefused):
@@ -47,7 +49,7 @@ class Note:
     """A file as it was read or written: `hash` is what a writer hands back as `expected`.
 
     `warnings` are sentences for the writer about what was written all the same, such as a secret in private
-    memory.
+    memory. `left_out` holds the kind of each secret that was not written.
     """
 
     path: Path
@@ -55,11 +57,19 @@ class Note:
     hash: str
     mtime_ns: int
     warnings: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def content_hash(text: str) -> str:
     """Return `sha256:` and the hex digest of the text's UTF-8 bytes; works on lone surrogates too."""
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def secrets_in(name: str, text: str) -> tuple[secret_scan.Finding, ...]:
+    """Return which kinds of secret a text holds, or the whole of its name, also as Markdown shows them."""
+    whole = f"{name}\n{text}"
+    shown = _ESCAPE.sub(r"\1", whole)
+    return secret_scan.scan(whole if shown == whole else f"{whole}\n{shown}")
 
 
 class _Overtaken(Conflict):
@@ -85,6 +95,7 @@ class Notes:
         self._settings = settings or MemorySettings()
         self._seen: OrderedDict[str, frozenset[str]] = OrderedDict()
         self._watch: Watch | None = None
+        self._clears = False
 
     def watched(self, watch: Watch) -> "Notes":
         """Return the same notes for one run, whose changes `watch` sees."""
@@ -92,14 +103,23 @@ class Notes:
         same._watch = watch
         return same
 
+    def without_secrets(self) -> Self:
+        """Return the same notes for who passes on what others say: no secret gets into a file of A that has it not yet.
+
+        What a person has written there by hand stays. In T a secret is refused, whoever writes.
+        """
+        same = copy(self)
+        same._clears = True
+        return same
+
     async def read(self, scope: Scope, path: Path) -> Note:
-        """Return the file; bytes that are not UTF-8 show as U+FFFD. Raises `NoteMissing` if there is none."""
+        """Return the file, as `memory.decoding.decoded` reads it. Raises `NoteMissing` if there is none."""
         real = await anyio.to_thread.run_sync(readable_path, scope, str(path))
         root = next(root for root in scope.readable if real.is_relative_to(root))
         stored = await anyio.to_thread.run_sync(self._load, real, root)
         if stored is None:
             raise NoteMissing("there is no file at this path")
-        return self._note(real, stored.data.decode("utf-8-sig", "replace"), stored.mtime_ns)
+        return self._note(real, decoded(stored.data), stored.mtime_ns)
 
     async def write(self, scope: Scope, path: Path, text: str, *, expected: str | None) -> Note:
         """Put `text` in the place of the file.
@@ -133,28 +153,24 @@ class Notes:
         async def wanted(present: Note | None) -> str:
             if present is None:
                 raise NoteMissing("there is no file at this path")
-            text = _replaced(present, old, new, expected=expected, replace_all=replace_all)
-            if expected is None:
-                _refuse_shrinking(present.text, text, real)
-            return text
+            return _replaced(present, old, new, expected=expected, replace_all=replace_all)
 
         return await self._changed(scope, real, wanted)
 
     async def append(self, scope: Scope, path: Path, text: str) -> Note:
         """Add `text` as whole lines to the end of the file, which is made if there is none.
 
-        In a day log, which keeps much of what is said word for word, the kind of a secret stands in its place.
+        To a day log, which keeps much of what is said word for word, no secret is added, whoever writes.
         """
         real = await self._writable(scope, path)
-        if real.is_relative_to(scope.memory_dir / LOGS):
-            text = await anyio.to_thread.run_sync(secret_scan.redact, text)
+        notes = self.without_secrets() if real.is_relative_to(scope.memory_dir / LOGS) else self
         lines = text if text.endswith("\n") else f"{text}\n"
 
         async def wanted(present: Note | None) -> str:
             before = present.text if present else ""
             return before + ("\n" if before and not before.endswith("\n") else "") + lines
 
-        return await self._changed(scope, real, wanted)
+        return await notes._changed(scope, real, wanted)
 
     async def delete(self, scope: Scope, path: Path, *, expected: str | None) -> None:
         """Remove the file and the pointer lines to it in the index beside it and at the top of its directory.
@@ -166,7 +182,9 @@ class Notes:
         if real.name == INDEX:
             raise WriteRefused("the index itself is never deleted: edit its lines instead")
         async with self._held(scope) as fence:
-            present = await self._at(real, scope, errors="replace")  # what is no text can at least be deleted
+            stored = await self._stored(real, scope)
+            # What is no text can at least be deleted.
+            present = None if stored is None else self._note(real, decoded(stored.data), stored.mtime_ns)
             if present is not None and expected is not None:
                 _compare(present, expected)
             if present is not None:
@@ -211,11 +229,15 @@ class Notes:
         return True
 
     async def _put(self, scope: Scope, real: Path, text: str, *, present: Note | None, fence: Fence) -> Note:
+        before = present.text if present else ""
+        text, left_out = await anyio.to_thread.run_sync(self._cleared, scope, real, text, present)
         warnings = await anyio.to_thread.run_sync(self._checked, scope, real, text)
-        if present is not None and present.text == text:  # a repeated write keeps the time of the first
-            return self._note(real, text, present.mtime_ns, warnings)
-        await self._see(scope, real, before=present.text if present else "", after=text)
-        return self._note(real, text, await self._replace(scope, real, text, present, fence), warnings)
+        if present is not None and before == text:  # a repeated write keeps the time of the first
+            mtime_ns = present.mtime_ns
+        else:
+            await self._see(scope, real, before=before, after=text)
+            mtime_ns = await self._replace(scope, real, text, present, fence)
+        return replace(self._note(real, text, mtime_ns), warnings=warnings, left_out=left_out)
 
     async def _see(self, scope: Scope, real: Path, *, before: str, after: str) -> None:
         if self._watch is not None:
@@ -233,6 +255,15 @@ class Notes:
         await fence.check()
         return await self._in(real.parent, scope, act, create=True)
 
+    def _cleared(self, scope: Scope, real: Path, text: str, present: Note | None) -> tuple[str, tuple[str, ...]]:
+        if not self._clears or in_team(scope, real):
+            return text, ()
+        name = real.relative_to(_write_root(scope, real)).as_posix()
+        if present is None and secrets_in(name, ""):
+            raise WriteRefused("the name of this file, or of its folder, holds a secret: give it another")
+        known = present.text if present else ""
+        return _without_escaped(*secret_scan.cleared(text, known=known), known=known)
+
     def _checked(self, scope: Scope, real: Path, text: str) -> tuple[str, ...]:
         try:
             size = len(text.encode("utf-8"))
@@ -242,11 +273,11 @@ class Notes:
             limit = self._settings.write_max_bytes // 1024
             raise WriteRefused(f"the file would be larger than {limit} KiB: split it by topic")
         shared = in_team(scope, real)
-        looked_at = f"{real.name}\n{text}" if shared else text  # names are shared as well
-        labels = ", ".join(finding.label for finding in secret_scan.scan(looked_at))
+        name = real.relative_to(scope.team_dir).as_posix() if shared and scope.team_dir else ""  # it is shared as well
+        labels = ", ".join(finding.label for finding in secrets_in(name, text))
         if labels and shared:
             raise WriteRefused(f"team memory is shared and this text holds a secret ({labels}): leave it out")
-        return (f"this note now holds a secret in plain text ({labels})",) if labels else ()
+        return (f"this note holds a secret in plain text ({labels})",) if labels else ()
 
     async def _writable(self, scope: Scope, path: Path) -> Path:
         real = await anyio.to_thread.run_sync(writable_path, scope, str(path))
@@ -255,18 +286,21 @@ class Notes:
         return real
 
     async def _present(self, real: Path, scope: Scope) -> Note | None:
-        return await self._at(real, scope, errors="strict")
-
-    async def _at(self, real: Path, scope: Scope, *, errors: str) -> Note | None:
-        stored = await anyio.to_thread.run_sync(self._load, real, _write_root(scope, real))
+        stored = await self._stored(real, scope)
         if stored is None:
             return None
-        if stored.read_only:  # replacing a file asks for no right on it, so that this is for us to respect
-            raise WriteRefused("the file is read-only: it is kept as it is")
         try:
-            return self._note(real, stored.data.decode("utf-8-sig", errors), stored.mtime_ns)
+            return self._note(real, stored.data.decode("utf-8-sig"), stored.mtime_ns)
         except UnicodeDecodeError:
             raise WriteRefused("the present file is not UTF-8 text: writing would destroy what it holds") from None
+
+    async def _stored(self, real: Path, scope: Scope) -> Stored | None:
+        stored = await anyio.to_thread.run_sync(self._load, real, _write_root(scope, real))
+        if (
+            stored is not None and stored.read_only
+        ):  # replacing a file asks for no right on it: this is for us to respect
+            raise WriteRefused("the file is read-only: it is kept as it is")
+        return stored
 
     def _load(self, real: Path, root: Path) -> Stored | None:
         limit = self._settings.write_max_bytes
@@ -312,8 +346,8 @@ class Notes:
         async with self._leases.hold(f"memory:{scope.memory_dir}", seconds=seconds, wait=wait) as fence:
             yield fence
 
-    def _note(self, real: Path, text: str, mtime_ns: int, warnings: tuple[str, ...] = ()) -> Note:
-        note = Note(path=real, text=text, hash=content_hash(text), mtime_ns=mtime_ns, warnings=warnings)
+    def _note(self, real: Path, text: str, mtime_ns: int) -> Note:
+        note = Note(path=real, text=text, hash=content_hash(text), mtime_ns=mtime_ns)
         if real.name == INDEX:
             self._seen[note.hash] = frozenset(line for line, _ in pointers(text))
             self._seen.move_to_end(note.hash)
@@ -328,6 +362,18 @@ async def _again(once: Callable[[], Awaitable[T]]) -> T:
         with suppress(_Overtaken):
             return await once()
     return await once()
+
+
+def _without_escaped(text: str, left_out: tuple[str, ...], *, known: str) -> tuple[str, tuple[str, ...]]:
+    """Leave out the secrets between whose signs stand Markdown's backslashes as well; their lines lose all of these."""
+    lines, known = text.splitlines(keepends=True), _ESCAPE.sub(r"\1", known)
+    for number, line in enumerate(lines):
+        shown = _ESCAPE.sub(r"\1", line)
+        cleared, labels = secret_scan.cleared(shown, known=known) if shown != line else (line, ())
+        if labels:
+            lines[number] = cleared
+            left_out += labels
+    return "".join(lines), tuple(dict.fromkeys(left_out))
 
 
 def _write_root(scope: Scope, real: Path) -> Path:
@@ -355,7 +401,7 @@ def _refuse_changed(now: Stored | None, present: Note | None) -> None:
 
     The texts are compared: two changes within one tick of the file system have the same time.
     """
-    text = now.data.decode("utf-8-sig", "replace") if now else None
+    text = decoded(now.data) if now else None
     if text != (present.text if present else None):
         actual = "" if text is None else content_hash(text)
         raise _Overtaken("the file was changed by hand just now: read it again", actual=actual)
@@ -372,9 +418,3 @@ def _replaced(present: Note, old: str, new: str, *, expected: str | None, replac
     if count > 1 and not replace_all:
         raise WriteRefused(f"the text to be replaced occurs {count} times: quote more of what is around it")
     return present.text.replace(old, new)
-
-
-def _refuse_shrinking(before: str, after: str, real: Path) -> None:
-    lost = len(before) - len(after)
-    if real.name != INDEX and lost > _MIN_SHRINK and len(after) < len(before) * _KEPT_SHARE:
-        raise WriteRefused("this would remove most of a note that you have not read: read it first")

@@ -21,6 +21,8 @@ from memory.settings import MemorySettings
 UNNAMED = "_chat"
 """The project folder of a chat that is bound to none; no cleaned name has an underscore."""
 TEAM = "team"
+AGENT_MEMORY = "agent-memory"
+AGENT_MEMORY_LOCAL = "agent-memory-local"
 _PRINCIPAL = "{principal}"
 _PROJECT = "{project}"
 _LONGEST_NAME = 60
@@ -65,9 +67,17 @@ class Homes:
     """
 
     def __init__(
-        self, root: Path, *, settings: MemorySettings, override: str | None = None, enabled: bool = True
+        self,
+        root: Path,
+        *,
+        settings: MemorySettings,
+        override: str | None = None,
+        enabled: bool = True,
+        kept: Sequence[Path] = (),
     ) -> None:
+        """`kept` are directories of the host that no project may reach into, besides those of memory."""
         self._root = _real(root)
+        self._kept = [_real(each) for each in kept]
         self._settings = settings
         self._enabled = enabled
         self._template = self._choose(override)
@@ -132,7 +142,8 @@ class Homes:
         return self._root / _PRINCIPAL / "projects" / _PROJECT / "memory"
 
     def _find_directory(self, principal: str, project: ProjectRef | None) -> Path:
-        own, work = folder_name(principal), _project_folder(project)
+        own = folder_name(principal)
+        work = project_folder(project.name, root=project.root, repo=project.repo) if project else UNNAMED
         below = self._template.parts[len(self._store.parts) :]
         directory = _real(self._store).joinpath(
             *(part.replace(_PRINCIPAL, own).replace(_PROJECT, work) for part in below)
@@ -145,9 +156,9 @@ class Homes:
         if project.root is None:
             return None
         root = _real(project.root)
-        for store in (self._root, _real(self._store)):
+        for store in (self._root, _real(self._store), *self._kept):
             if store.is_relative_to(root) or root.is_relative_to(store):
-                _log.warning("memory.project_root_ignored", project=project.name, reason="it holds the homes")
+                _log.warning("memory.project_root_ignored", project=project.name, reason="it holds the gateway's own")
                 return None
         return root
 
@@ -194,6 +205,8 @@ def readable_path(scope: Scope, path: str) -> Path:
     Of A that is notes and folders: what is no note is in no list of notes, and could not be forgotten.
     """
     real = _of_memory(scope, contained(path, base=scope.memory_dir, roots=scope.readable))
+    if _of_another_project(scope, real):
+        raise PathRefused("this is what the agents of another project keep")
     if real.is_relative_to(scope.memory_dir) and real.suffix != ".md" and real.is_file():
         raise PathRefused("this file is no note: in memory only files whose names end in .md can be read")
     return real
@@ -202,6 +215,15 @@ def readable_path(scope: Scope, path: str) -> Path:
 def writable_path(scope: Scope, path: str) -> Path:
     """Return the real place of a path that the scope may write, relative to A; raises `PathRefused`."""
     return _of_memory(scope, contained(path, base=scope.memory_dir, roots=scope.writable))
+
+
+def _of_another_project(scope: Scope, real: Path) -> bool:
+    """Tell whether a path lies in the agents' memory of a project whose root lies within this one's."""
+    root = scope.project_root
+    if root is None or real.is_relative_to(scope.memory_dir) or not real.is_relative_to(root):
+        return False
+    folder = real.relative_to(root).parent.parts
+    return any(name.casefold() in {AGENT_MEMORY, AGENT_MEMORY_LOCAL} for name in folder[2:])
 
 
 def in_team(scope: Scope, path: Path) -> bool:
@@ -253,10 +275,12 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(unicodedata.normalize("NFC", str(path))))
 
 
-def _project_folder(project: ProjectRef | None) -> str:
-    if project is None:
-        return UNNAMED
-    identity = project.name if project.root is None else str(canonical_root(project.root))
+def project_folder(name: str, *, root: Path | None, repo: str) -> str:
+    """Return the folder name of a project: worktrees of one checkout share it, projects with a team of their own never.
+
+    Else a chat that is bound to another project of the same checkout would find the former one's team memory there.
+    """
+    identity = name if root is None else f"{canonical_root(root)}#{repo or name}"
     return folder_name(unicodedata.normalize("NFC", identity))
 
 

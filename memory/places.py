@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from memory import snapshot as snapshots
-from memory.agent_memory import AGENT_MEMORY, AGENT_MEMORY_LOCAL, agent_scope
+from memory.agent_memory import agent_scope
 from memory.agents import Agent, AgentMemory
 from memory.disk import walk
 from memory.errors import MemoryFault
 from memory.facts import is_index
-from memory.paths import TEAM, folder_name
+from memory.paths import AGENT_MEMORY, AGENT_MEMORY_LOCAL, TEAM, folder_name
 from memory.prompt import read_text
 from memory.scan import NoteHeader
 from memory.scope import Mode, Scope

@@ -51,6 +51,13 @@ class RunReport:
     written: tuple[Path, ...]
     text: str
     turns: int
+    failed: tuple[Path, ...] = ()
+    """The files that could not be written for reasons of the host, such as a full disk or a lost lease, each once.
+
+    What the model was denied, or has asked for wrongly, is not among them, nor what it has made good in the same run.
+    """
+    left_out: tuple[str, ...] = ()
+    """The kind of each secret that was left out of what was written."""
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
@@ -187,6 +194,8 @@ class Notice(Protocol):
 Counted = Literal[
     "memory_loaded",
     "memory_disabled",
+    "memory_toggled",
+    "team_memory_disabled",
     "agent_memory_loaded",
     "memory_tool_calls",
     "tools_denied",
@@ -201,6 +210,7 @@ Counted = Literal[
     "dreams_undone",
     "run_tokens",
     "instruction_files_loaded",
+    "instruction_files_unreadable",
     "job_runs",
     "team_sync_files",
     "team_pushes_suppressed",
@@ -208,12 +218,16 @@ Counted = Literal[
     "team_pulls",
     "team_entries_capped",
     "team_secrets_skipped",
+    "team_secrets_received",
+    "team_requests",
 ]
 """What is counted; the host knows the labels of each and the few values that a label can have."""
 
 Observed = Literal[
     "memory_files",
     "memory_folders",
+    "agent_list_lines",
+    "agent_list_bytes",
     "recall_seconds",
     "recall_candidates",
     "recall_chosen",

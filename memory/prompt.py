@@ -15,9 +15,10 @@ from markdown_it import MarkdownIt
 
 from memory import prompt_sections as sections
 from memory.comments import without_comments
+from memory.decoding import decoded
 from memory.disk import Folder, walk
 from memory.errors import PathRefused
-from memory.index import INDEX
+from memory.index import INDEX, pointers
 from memory.metadata import parse
 from memory.paths import TEAM, ensure
 from memory.ports import UNMETERED, Meter
@@ -212,7 +213,7 @@ def read_text(root: Path, path: Path, *, limit: int) -> str:
             stored = folder.read(path.name, limit=limit)
     except (OSError, ValueError, PathRefused):
         return ""
-    return stored.data[:limit].decode("utf-8-sig", errors="replace") if stored else ""
+    return decoded(stored.data[:limit]) if stored else ""
 
 
 def strip_hidden(text: str) -> str:
@@ -244,19 +245,33 @@ def defused(text: str, *tags: str) -> str:
     return re.sub(rf"<(?=\s*/?\s*(?:{names})\b)", "&lt;", text, flags=re.IGNORECASE)
 
 
-def tail_note(changed: Sequence[str]) -> str:
-    """Return the words that tell which notes are newer than the frozen index; "" for none.
+def tail_note(changed: Sequence[str], gone: Sequence[str] = ()) -> str:
+    """Return the words that tell which notes are newer than the frozen index, or are no more; "" for none.
 
-    `changed` holds file names relative to A. The words carry no wrapper of their own.
+    Both hold file names relative to A. The words carry no wrapper of their own.
     """
-    if not changed:
+    told = []
+    if changed:
+        told.append(f"These notes were saved or changed since this conversation began: {_listed(changed)}.")
+    if gone:
+        told.append(f"These notes are no more, so don't rely on them: {_listed(gone)}.")
+    if not told:
         return ""
-    names = ", ".join(f"`{' '.join(name.split())}`" for name in changed[:_TOLD])
-    names += f" and {len(changed) - _TOLD} more" if len(changed) > _TOLD else ""
-    return (
-        f"These notes were saved or changed since this conversation began: {names}. The index above does not "
-        "show that yet; read the file if it matters. There is no need to mention this."
-    )
+    told.append("The index above does not show that yet" + ("; read the file if it matters." if changed else "."))
+    return " ".join([*told, "There is no need to mention this."])
+
+
+def _listed(names: Sequence[str]) -> str:
+    listed = ", ".join(f"`{' '.join(name.split())}`" for name in names[:_TOLD])
+    return listed + (f" and {len(names) - _TOLD} more" if len(names) > _TOLD else "")
+
+
+def index_targets(prompt: str) -> frozenset[str]:
+    """Return the notes that the indexes in a memory prompt point at, by their names relative to A."""
+    _, _, own = prompt.partition("\n\n## The index: `")
+    own, _, team = own.partition("\n\n## The team's index: `")
+    named = {target for _, target in pointers(own)}
+    return frozenset(named | {f"{TEAM}/{target}" for _, target in pointers(team)})
 
 
 def date_note(today: date, weekday: str = "", *, before: date | None = None) -> str:

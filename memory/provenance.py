@@ -10,19 +10,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
-from zoneinfo import ZoneInfo
 
-import regex
-from anyio import to_thread
-
-from memory import snapshot as snapshots
 from memory.errors import WriteRefused
 from memory.facts import described, facts, facts_of, is_index
-from memory.index import INDEX
-from memory.paths import TEAM
+from memory.relative_days import unresolved
 from memory.scan import LOGS
 from memory.scope import Scope
 from memory.wording import CARRIED, Wording, unstamped
@@ -36,10 +29,8 @@ One word in three is chance, two in five are not. Low, as notes are in other wor
 """
 
 _MOST = 0.5
-_SAID = regex.compile(  # as the prompt asks for; a name may hold brackets
-    r" \((?:((?:(?!\d{4}-\d{2}-\d{2})[^()]|\([^()]*\)){1,160}), )?(\d{4}-\d{2}-\d{2})\)[.。]?\Z"
-)
 _TRAILING = ".。!！,;:… "
+_SHOWN = 80
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,22 +106,6 @@ class NoLedger:
 def normal(fact: str) -> str:
     """Return a fact in one form: case, blanks and the punctuation behind it do not count, all other signs do."""
     return " ".join(unicodedata.normalize("NFC", fact).lower().split()).rstrip(_TRAILING)
-
-
-def _restated(fact: str, days: Collection[str] | None = None) -> str:
-    """Return a fact's form without the date behind it, if that is one of these days; None: whichever it is.
-
-    Of a fact that is said again that is the day on which it was said. Any other date is part of what is said.
-    """
-    text = " ".join(fact.split())
-    stamp = _SAID.search(text)
-    if stamp is None or (days is not None and stamp[2] not in days):
-        return normal(text)
-    return normal(text[: stamp.start()] + (f" ({stamp[1]})" if stamp[1] else ""))
-
-
-def _forms(fact: str) -> set[str]:
-    return {normal(fact), _restated(fact)}
 
 
 def fact_hash(fact: str) -> str:
@@ -214,10 +189,13 @@ class Witness:
 
     `added` and `gone` hold what is new and what went, in sum over the run. With `erased` no new line passes once
     something was forgotten, be it a pointer or part of a header: the run may have read it before, and word it anew.
+    With `today`, the day on which it is told what it notes, a fact in which a day has no date is refused once.
     """
 
-    def __init__(self, erased: Erased | None = None) -> None:
+    def __init__(self, erased: Erased | None = None, *, today: str = "") -> None:
         self._erased = erased
+        self._today = today
+        self._undated: set[str] = set()
         self._added: dict[tuple[str, str], Placed] = {}
         self._gone: dict[tuple[str, str], Placed] = {}
 
@@ -238,66 +216,44 @@ class Witness:
         if not path.is_relative_to(scope.memory_dir):
             return
         came, went = came_and_went(path.relative_to(scope.memory_dir).as_posix(), before, after)
-        await self._check(scope, came, went)
+        moved_here = {placed.hash for placed in (*went, *self.gone)}
+        fresh = [placed for placed in came if placed.hash not in moved_here]
+        if fresh:
+            await self._check(scope, fresh, went)
+            self._ask_for_dates(fresh, went)
         for moved, into, out_of in ((came, self._added, self._gone), (went, self._gone, self._added)):
             for placed in moved:
                 if out_of.pop((placed.note, placed.hash), None) is None:
                     into[placed.note, placed.hash] = placed
 
-    async def _check(self, scope: Scope, came: Sequence[Placed], went: Sequence[Placed]) -> None:
-        """Refuse what must not be written with `WriteRefused`."""
+    def origin(self, fact: Placed, *, heard: Sequence[Spoken]) -> "Placed | Spoken | Source | None":
+        """Return what a fact that the run has added stems from; `heard` is what the run acts on."""
+        return origin(fact.fact, gone=self.gone, heard=heard) or sole_speaker(heard)
 
+    async def _check(self, scope: Scope, fresh: Sequence[Placed], went: Sequence[Placed]) -> None:
+        """Refuse what must not be written with `WriteRefused`; `fresh` are the new facts, at least one."""
 
-class ExtractionWitness(Witness):
-    """Refuses what an extraction run must not write: what is noted already, and what no human said.
+    def _said_on(self, fact: Placed) -> Collection[str]:
+        """Return the days, in ISO form, on one of which this was said; none if they are not known."""
+        return {self._today} if self._today else ()
 
-    `shown` are the facts that were put before the model in this session, by recall; `heard` is the run's window.
-    """
+    def _ask_for_dates(self, fresh: Sequence[Placed], went: Sequence[Placed]) -> None:
+        """Refuse facts in which a day has no date, each once: such a word may be part of a name as well.
 
-    def __init__(self, *, heard: Sequence[Spoken], shown: Iterable[str], erased: Erased | None = None) -> None:
-        super().__init__(erased)
-        self._heard = heard
-        self._shown = frozenset[str]().union(*map(_forms, shown))
-
-    async def _check(self, scope: Scope, came: Sequence[Placed], went: Sequence[Placed]) -> None:
-        moved = {placed.hash for placed in (*went, *self.gone)}
-        fresh = [placed for placed in came if placed.hash not in moved]
-        if not fresh:
-            return
-        zone = ZoneInfo(scope.timezone)
-        days = {spoken.at.astimezone(zone).date().isoformat() for spoken in self._heard}
-        injected = [
-            placed for placed in fresh if _restated(placed.fact, days) in self._shown and not self._said(placed.fact)
-        ]
-        if injected:
+        A word that stood in what goes was said on some other day.
+        """
+        found: dict[str, str] = {}
+        for placed in fresh:
+            days = self._said_on(placed)
+            word = unresolved(placed.fact, said_on=days) if days and placed.hash not in self._undated else ""
+            if word and not any(word in old.fact for old in went):
+                self._undated.add(placed.hash)
+                found[word] = found.get(word) or f"{word!r} in {placed.fact[:_SHOWN]!r}, said on {min(days)}"
+        if found:
             raise WriteRefused(
-                f"nobody said this in these messages, it only stood in what was recalled: {injected[0].fact[:80]!r}. "
-                "Leave it out: a fact needs a human sentence"
+                f"a day without its date: {'; '.join(found.values())}. Put the date behind the word, as in `tomorrow "
+                "(2031-05-03)`. If no day is meant, as in a title, write it again as it is: that is taken then"
             )
-        if went or fresh[0].note.startswith(f"{TEAM}/"):
-            return  # a correction may well end in words that stand elsewhere; the team's copy is for others
-        elsewhere = await to_thread.run_sync(partial(_noted, scope, {_restated(placed.fact, days) for placed in fresh}))
-        if elsewhere is not None:
-            raise WriteRefused(f"already noted in {elsewhere}: the same fact again changes nothing")
-
-    def _said(self, fact: str) -> bool:
-        wording = Wording([fact, *(spoken.text for spoken in self._heard)])
-        return any(wording.share(unstamped(fact), spoken.text) >= SUPPORTED for spoken in self._heard)
-
-
-def _noted(scope: Scope, missing: set[str]) -> str | None:
-    """Return a note that holds one of these facts, given in one form, if each of them is noted; blocking."""
-    longest = [max(words.rstrip(")").split(), key=len, default="") for words in missing]
-    first: str | None = None
-    for path, saved in snapshots.read_all(scope).items():
-        text = unicodedata.normalize("NFC", saved.text).lower()
-        if path.name == INDEX or snapshots.is_log(scope, path) or not any(word in text for word in longest):
-            continue  # most notes share no word with it, and taking one apart is dear
-        held = missing.intersection(set[str]().union(*map(_forms, facts_of(saved.text))))
-        if held:
-            first = first or path.relative_to(scope.memory_dir).as_posix()
-            missing = missing - held
-    return None if missing else first
 
 
 def came_and_went(note: str, before: str, after: str) -> tuple[list[Placed], list[Placed]]:

@@ -7,7 +7,8 @@ or nothing.
 import asyncio
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from memory.ports import UNMETERED, Ask, Clock, Meter
 from memory.prompt import defused, fenced, read_text
 from memory.prompt_sections import REMINDER_TAG, SHARED_TAG
 from memory.rank import UNSPACED, Ranking
+from memory.repeats import Said, new_among, said, telling_words
 from memory.scan import NoteHeader, Scans, manifest
 from memory.scope import Part, Scope
 from memory.settings import MemorySettings
@@ -41,6 +43,12 @@ RANKING_SHARE = 0.4
 
 READING_SECONDS = 0.5
 """How long reading the chosen notes may take: only a stuck file system needs more."""
+
+LOOKED_BACK = 50
+"""How many of the notes that a session was shown are searched for what a chosen one would only repeat, newest first."""
+
+COMPARED = 8
+"""How many of them are taken apart for one chosen note, of those that have all its words."""
 
 _QUERY_CHARACTERS = 4000
 _FILE_BYTES = 262_144
@@ -82,6 +90,10 @@ class Shown:
     """`Recalled.mtime` of the last time, by name; what has none is not shown again."""
     units: int = 0
 
+    def holds_unchanged(self, header: NoteHeader) -> bool:
+        """Return whether what the file says now is what the session was shown of it, for certain."""
+        return header.name in self.names and self.mtimes.get(header.name) == header.mtime
+
     def still_holds(self, header: NoteHeader) -> bool:
         """Return whether the note was shown as it is now: a correction must not lose to what was shown before it."""
         return header.name in self.names and self.mtimes.get(header.name, header.mtime) == header.mtime
@@ -97,6 +109,20 @@ class Recalled:
     units: int
     """UTF-16 units of the note's text as shown, with the word on its cut, without the header."""
     mtime: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Choice:
+    """Notes for a message, best first and more than have room, and the notes that the session still has before it."""
+
+    notes: Sequence[NoteHeader] = ()
+    held: Sequence[NoteHeader] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Note:
+    recalled: Recalled
+    said: Said
 
 
 class Recall:
@@ -131,9 +157,9 @@ class Recall:
             return ()
         began = time.monotonic()
         try:
-            chosen = await self._choose(scope, message, shown, recent_tools)
+            choice = await self._choose(scope, message, shown, recent_tools)
             async with asyncio.timeout(READING_SECONDS):
-                read = partial(_recalled, scope, chosen, shown, self._settings, self._clock().timestamp())
+                read = partial(_recalled, scope, choice, shown, self._settings, self._clock().timestamp())
                 return await to_thread.run_sync(read, abandon_on_cancel=True)
         except Exception as error:  # noqa: BLE001 (an edge: no fault of recall may cost the person the answer)
             _log.warning("memory.recall_failed", error=type(error).__name__)
@@ -145,40 +171,47 @@ class Recall:
         on = scope.enabled and self._settings.recall_enabled and not scope.leaves_out(Part.RECALL)
         return on and shown.units < self._settings.recall_session_units and has_content(message)
 
-    async def _choose(self, scope: Scope, message: str, shown: Shown, recent_tools: Sequence[str]) -> list[NoteHeader]:
+    async def _choose(self, scope: Scope, message: str, shown: Shown, recent_tools: Sequence[str]) -> _Choice:
         offered: list[NoteHeader] = []
+        held: list[NoteHeader] = []
         ranking: asyncio.Task[list[tuple[str, float]]] | None = None
+        source, answer = "selector", "in_time"
         try:
             async with asyncio.timeout(self._settings.recall_deadline):
-                found = await self._scanner.scan(scope)
-                headers = [header for header in found if _belongs(scope, header) and not shown.still_holds(header)]
+                found = [header for header in await self._scanner.scan(scope) if _belongs(scope, header)]
+                held = [header for header in found if shown.holds_unchanged(header)]
+                headers = [header for header in found if not shown.still_holds(header)]
                 if not headers:
-                    self._meter_shape([], [], source="none")
-                    return []
+                    self._meter_shape([], [], source="none", answer="unasked")
+                    return _Choice()
                 # Beside the selector, which needs its result only where not all notes can be offered.
                 ranking = asyncio.create_task(self._ranked(scope, headers, message))
                 limit = self._settings.scan_limit
                 offered = headers if len(headers) <= limit else _offered(headers, await ranking, limit=limit)
                 names = await self._selected(scope, message, offered, recent_tools)
-                source = "selector"
         except (TimeoutError, MemoryFault) as error:
             names = await self._local(ranking) if self._settings.recall_fallback else []
-            source = "local" if names else "none"
+            source, answer = "local" if names else "none", "late" if isinstance(error, TimeoutError) else "broken"
             _log.warning("memory.recall_without_selector", error=type(error).__name__, fallback=source)
+        except Exception:
+            self._meter_shape(offered, [], source="none", answer="broken")
+            raise
         finally:
             if ranking is not None:
                 ranking.cancel()
         by_name = {header.name: header for header in offered}
         valid = [by_name[name] for name in dict.fromkeys(names) if name in by_name]
         chosen = valid[: self._settings.recall_max_notes]
-        _log.info("memory.recall", candidates=len(offered), chosen=len(chosen), source=source)
-        self._meter_shape(offered, chosen, source=source)
-        return chosen
+        _log.info("memory.recall", candidates=len(offered), chosen=len(chosen), source=source, answer=answer)
+        self._meter_shape(offered, chosen, source=source, answer=answer)
+        return _Choice(notes=valid, held=held)
 
-    def _meter_shape(self, offered: Sequence[NoteHeader], chosen: Sequence[NoteHeader], *, source: str) -> None:
-        """An empty selection counts too: it is part of the denominator."""
+    def _meter_shape(
+        self, offered: Sequence[NoteHeader], chosen: Sequence[NoteHeader], *, source: str, answer: str
+    ) -> None:
+        """An empty selection counts too: it is part of the denominator. So does the `answer` that came to nothing."""
         self._meter.observe("recall_candidates", len(offered))
-        self._meter.observe("recall_chosen", len(chosen), source=source)
+        self._meter.observe("recall_chosen", len(chosen), source=source, answer=answer)
         now = self._clock().timestamp()
         for header in chosen:
             self._meter.observe("recall_age_days", age_days(header.mtime, now))
@@ -242,26 +275,66 @@ def _user_text(message: str, offered: Sequence[NoteHeader], recent_tools: Sequen
 
 
 def _recalled(
-    scope: Scope, chosen: Sequence[NoteHeader], shown: Shown, settings: MemorySettings, now: float
+    scope: Scope, choice: _Choice, shown: Shown, settings: MemorySettings, now: float
 ) -> tuple[Recalled, ...]:
-    notes = (_note(scope, header, settings, now, again=header.name in shown.names) for header in chosen)
-    return tuple(note for note in notes if note is not None)
+    """Read the notes until there are enough that say something new; blocking."""
+    repeating = _before(scope, choice.held, settings)
+    kept: list[_Note] = []
+    for header in choice.notes:
+        if len(kept) == settings.recall_max_notes:
+            break
+        note = _note(scope, header, settings, now, again=header.name in shown.names)
+        if note is not None and not new_among([note.said], repeating(note.said)):
+            note = None
+        if note is not None:
+            there = [*kept, note]
+            kept = [there[place] for place in new_among([each.said for each in there])]
+    return tuple(note.recalled for note in kept)
 
 
-def _note(scope: Scope, header: NoteHeader, settings: MemorySettings, now: float, *, again: bool) -> Recalled | None:
-    _, body = parse(read_text(scope.memory_dir, header.path, limit=_FILE_BYTES))
-    # Defused before it is measured: what is shown keeps to the limits.
-    text = defused(body.strip() or header.description, REMINDER_TAG, SHARED_TAG)
+def _before(scope: Scope, held: Sequence[NoteHeader], settings: MemorySettings) -> Callable[[Said], list[Said]]:
+    """Return what tells those notes that the session was shown which may say the same as another one."""
+    texts: dict[NoteHeader, str] = {}
+    folded: dict[NoteHeader, str] = {}
+    read: dict[NoteHeader, Said] = {}
+
+    def repeating(note: Said) -> list[Said]:
+        if not texts:
+            texts.update((header, _text(scope, header)) for header in held[:LOOKED_BACK])
+            folded.update((header, unicodedata.normalize("NFKC", text).casefold()) for header, text in texts.items())
+        words = telling_words(note)
+        alike = [header for header, text in folded.items() if all(word in text for word in words)][:COMPARED]
+        for header in alike:
+            if header not in read:
+                read[header] = _said(texts[header], _cut(texts[header], header, settings), header)
+        return [read[header] for header in alike]
+
+    return repeating
+
+
+def _note(scope: Scope, header: NoteHeader, settings: MemorySettings, now: float, *, again: bool) -> _Note | None:
+    text = _text(scope, header)
     if not text:
         return None
-    content = _cut(text, header, lines=settings.recall_note_lines, size=settings.recall_note_bytes)
+    content = _cut(text, header, settings)
     inner = fenced(content, SHARED_TAG) if header.team else content
-    return Recalled(
+    recalled = Recalled(
         name=header.name,
         block=fenced(f"{_header(header, now, again=again)}\n\n{inner}", REMINDER_TAG),
         units=len(content.encode("utf-16-le")) // 2,
         mtime=header.mtime,
     )
+    return _Note(recalled=recalled, said=_said(text, content, header))
+
+
+def _text(scope: Scope, header: NoteHeader) -> str:
+    _, body = parse(read_text(scope.memory_dir, header.path, limit=_FILE_BYTES))
+    # Defused before it is measured: what is shown keeps to the limits.
+    return defused(body.strip() or header.description, REMINDER_TAG, SHARED_TAG)
+
+
+def _said(text: str, content: str, header: NoteHeader) -> Said:
+    return said(content, description=header.description, mtime=header.mtime, cut=content != text)
 
 
 def _header(header: NoteHeader, now: float, *, again: bool) -> str:
@@ -276,7 +349,8 @@ def _header(header: NoteHeader, now: float, *, again: bool) -> str:
     return f"{stale}\n\n{lines}" if stale else lines
 
 
-def _cut(text: str, header: NoteHeader, *, lines: int, size: int) -> str:
+def _cut(text: str, header: NoteHeader, settings: MemorySettings) -> str:
+    lines, size = settings.recall_note_lines, settings.recall_note_bytes
     rows = text.split("\n")
     kept: list[str] = []
     used = 0

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 import yaml
 
 from memory.blocks import without_telling
-from memory.facts import facts, pruned
+from memory.facts import described, facts, pruned
 from memory.index import aimed_at, around, pointer, pointers, rewritten
 from memory.metadata import head_of, parse
 from memory.paths import TEAM
@@ -29,10 +29,13 @@ _FIXED = re.compile(rf"\A(?:name|description|type):(?: *(?:{'|'.join(TYPES)})\b)
 _GONE = object()
 
 
-def redacted(text: str, same: Betrays, betrays: Betrays, *, title: str) -> str:
+def redacted(
+    text: str, same: Betrays, betrays: Betrays, *, title: str, stays: Betrays = lambda description: False
+) -> str:
     """Return a note without the facts that are the `same`, and without what betrays them around the facts that stay.
 
-    Those stay word for word. Returns "" if no fact is left. `title` stands in for a name that tells too much.
+    Those stay word for word. Returns "" if no fact is left, nor a description that `stays` says yes to. `title` stands
+    in for a name that tells too much.
     """
     head, (metadata, rest) = head_of(text), parse(text)
     body = text[len(head) :]
@@ -44,7 +47,7 @@ def redacted(text: str, same: Betrays, betrays: Betrays, *, title: str) -> str:
         left = left if head or parse(left)[1] == left else f"\n{left}"  # a rule would begin a header there
     if head + left == text:
         return text
-    alive = facts(head + left) or (not facts(text) and parse(head)[0].get("description"))
+    alive = facts(head + left) or any(not facts(text) or stays(about) for about in described(head))
     return head + left if alive else ""
 
 

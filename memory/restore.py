@@ -5,7 +5,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio.to_thread
@@ -27,6 +27,7 @@ from memory.snapshot import Saved, Snapshot, hash_of, is_log
 _log = structlog.get_logger(__name__)
 _TRIES = 5
 _SECONDS = 30.0
+_RESTLESS = "others change it all the time"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +35,7 @@ class Restored:
     """Which files are as they were again, which hold besides what others have added, and which were left.
 
     `beside` are notes that hold facts from before which would else stand nowhere. `failed` could not be put back now:
-    it has to be tried again.
+    it has to be tried again. `reasons` says for people why, of each of these.
     """
 
     back: tuple[Path, ...] = ()
@@ -42,6 +43,7 @@ class Restored:
     left: tuple[Path, ...] = ()
     beside: tuple[Path, ...] = ()
     failed: tuple[Path, ...] = ()
+    reasons: Mapping[Path, str] = field(default_factory=dict)
 
 
 async def put_back(
@@ -75,27 +77,29 @@ class _Putting:
         self._notes = notes
         self._leases = leases
         self._ends: dict[Path, str] = {}
+        self._reasons: dict[Path, str] = {}
 
     def restored(self) -> Restored:
         """Return what became of all of them."""
         found: dict[str, list[Path]] = {}
         for path, end in sorted(self._ends.items(), key=lambda each: (each[0].name == INDEX, each[0])):
             found.setdefault(end, []).append(path)
-        return Restored(**{end: tuple(paths) for end, paths in found.items()})
+        reasons = {path: self._reasons[path] for path in found.get("failed", ())}
+        return Restored(**{end: tuple(paths) for end, paths in found.items()}, reasons=reasons)
 
     async def __call__(self) -> None:
         """Put back the notes as they are planned, anew whenever somebody else changes one meanwhile; then indexes."""
         for _ in range(_TRIES):
             steps = await anyio.to_thread.run_sync(plan, self._scope, self._before, self._written)
             for path in steps.same:
-                await self._as_before(path)
+                await self._is_same(path)
             for path in steps.left:
                 _log.warning("consolidation_file_left", reason="somebody else has changed it since")
                 self._ends.setdefault(path, "left")
             if await self._carried_out(steps):
                 break
         else:
-            self._fail(steps.steps, "it did not stand still")
+            self._fail([step.path for step in steps.steps], _RESTLESS)
         for path in sorted(self._written):
             if path.is_relative_to(self._scope.memory_dir) and path.name == INDEX:
                 await self._put_index(path)
@@ -120,7 +124,8 @@ class _Putting:
         while pending:
             step = _next(steps, pending, failed=failed)
             if step is None:
-                self._fail(pending, "what it holds stands nowhere else yet")
+                self._fail([step.path for step in pending if step.removes], "it goes once the others are back")
+                self._fail([step.path for step in pending if not step.removes], "what it holds stands nowhere else yet")
                 break
             pending.remove(step)
             try:
@@ -128,7 +133,7 @@ class _Putting:
             except Conflict:
                 return False
             except (LeaseLost, PathRefused, WriteRefused, OSError) as error:
-                self._fail([step], str(error))
+                self._fail([step.path], _told(error))
                 failed = True
             else:
                 self._ends[step.path] = step.end
@@ -143,17 +148,23 @@ class _Putting:
         if note.hash == self._before.hash(step.path):
             await self._as_before(step.path)
 
-    def _fail(self, steps: Sequence[Step], reason: str) -> None:
-        for step in steps:
+    async def _is_same(self, path: Path) -> None:
+        """Note that a file's text is as before, by whomever."""
+        if self._ends.get(path) != "beside" and (path in self._before.files or self._written[path].text):
+            self._ends[path] = "back"
+        await self._as_before(path)
+
+    def _fail(self, paths: Sequence[Path], reason: str) -> None:
+        for path in paths:
             _log.warning("consolidation_file_not_put_back", reason=reason)
-            self._ends[step.path] = "failed"
+            self._ends[path], self._reasons[path] = "failed", reason
 
     async def _put_index(self, path: Path) -> None:
         for _ in range(_TRIES):
             present = await anyio.to_thread.run_sync(snapshots.read_one, self._scope, path)
             saved = self._before.files.get(path)
             if hash_of(present) == hash_of(saved):
-                await self._as_before(path)
+                await self._is_same(path)
                 return
             text = await anyio.to_thread.run_sync(
                 _index_wanted, path, self._before, self._written, present.text if present else ""
@@ -163,11 +174,24 @@ class _Putting:
             except Conflict:
                 continue
             except (LeaseLost, PathRefused, WriteRefused, OSError) as error:
-                _log.warning("consolidation_file_not_put_back", reason=str(error))
-                break
-            self._ends[path] = "back" if text == (saved.text if saved else "") else "merged"
+                self._fail([path], _told(error))
+                return
+            if text == (saved.text if saved else ""):
+                self._ends[path] = "back"
+            elif self._waits(path):
+                self._fail([path], "it names notes that are not put back yet")
+            else:
+                self._ends[path] = "merged"
             return
-        self._ends[path] = "failed"
+        self._fail([path], _RESTLESS)
+
+    def _waits(self, index: Path) -> bool:
+        """Return whether an index can't be as before yet, for a note that it names, or did, could not be put back."""
+        saved = self._before.files.get(index)
+        named = {
+            to for text in (saved.text if saved else "", self._written[index].text or "") for _, to in pointers(text)
+        }
+        return any(self._ends.get(index.parent / to) == "failed" for to in named)
 
     async def _write_index(self, path: Path, text: str, expected: str) -> None:
         if text or path in self._before.files:
@@ -186,6 +210,16 @@ class _Putting:
         with suppress(LeaseLost):  # the text stands
             async with self._leases.hold(f"memory:{self._scope.memory_dir}", seconds=_SECONDS, wait=_SECONDS):
                 await anyio.to_thread.run_sync(_as_before, self._scope, path, saved)
+
+
+def _told(error: Exception) -> str:
+    """Return for people why a file could not be written; without names of folders, which some errors hold."""
+    match error:
+        case LeaseLost():
+            return "memory is being written just now"
+        case OSError():
+            return f"the file can't be written: {error.strerror or 'the file system failed'}"
+    return str(error)
 
 
 def _next(steps: Plan, pending: Sequence[Step], *, failed: bool) -> Step | None:

@@ -14,6 +14,7 @@ from typing import Protocol
 import anyio.to_thread
 import structlog
 
+from memory.decoding import decoded
 from memory.disk import open_plain, walk
 from memory.index import INDEX
 from memory.metadata import parse
@@ -165,7 +166,7 @@ def _scan(directory: Path, team: Path | None, before: _Listing | None, *, began:
             passed_over += 1
             continue
         same = False
-        header = _header(directory, name, facts.st_mtime, head, team=team)
+        header = _header(directory, name, facts.st_mtime_ns / 1e9, head, team=team)
         notes[name] = (mark if facts.st_ctime_ns < now_ns - _SETTLED_NS else None, header)
     if before is not None and same and len(notes) == len(known):
         return _Listing(began=began, notes=known, headers=before.headers, passed_over=passed_over)
@@ -192,7 +193,7 @@ def _head(name: str, folder: int) -> _Head | None:
             data = stream.read(_HEAD_BYTES)
     except OSError:
         return None
-    lines = data.decode("utf-8-sig", "replace").replace("\r", "").split("\n", _HEAD_LINES)[:_HEAD_LINES]
+    lines = decoded(data).replace("\r", "").split("\n", _HEAD_LINES)[:_HEAD_LINES]
     metadata, _ = parse("\n".join(lines))
     kind = metadata.get("type")
     return (kind if isinstance(kind, str) and kind in TYPES else None), _described(metadata.get("description"))

@@ -1,11 +1,18 @@
 """Credentials in text, told by the published shapes of their tokens; no rule goes by a keyword alone.
 
-Every rule is bounded in length and anchored at both ends, so that a scan takes time in proportion to the
-text. Each has one capture group, the secret itself. A finding carries a rule and a label, never the text.
+Every rule is anchored at both ends, and bounded in length or unable to run past the next rule of dashes, so that a scan
+takes time in proportion to the text. Each has one capture group, the secret itself. A finding carries a rule and a
+label, never the text.
+
+Most shapes are those of the public rules of gitleaks; those of Groq and xAI are TruffleHog's, and OpenRouter's is what
+its clients check for. For OpenAI's keys without the old mark in their middle none is published: they are told by their
+prefix, by their length and by mixed characters, which placeholders don't have.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,8 +25,9 @@ class Finding:
 
 _BEFORE = r"(?<![A-Za-z0-9])"
 _AFTER = r"(?![A-Za-z0-9])"
+_MIXED = r"(?=[A-Za-z_-]{0,99}[0-9])(?=[a-z0-9_-]{0,99}[A-Z])(?=[A-Z0-9_-]{0,99}[a-z])"
 _MARKER = r"[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----"
-_BODY = r"(?:[^-]|-(?!----)){64,20000}?"
+_BODY = r"(?:[^-]|-(?!----)){64}[^-]*+(?:-(?!----)[^-]*+)*+"
 _PRIVATE_KEY = f"(-----BEGIN{_MARKER}{_BODY}-----END{_MARKER})"
 
 _SHAPES: tuple[tuple[str, str, str, str], ...] = (
@@ -37,10 +45,13 @@ _SHAPES: tuple[tuple[str, str, str, str], ...] = (
     ("openai-legacy-key", "t3blbkfj", "OpenAI API key", r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"),
     (
         "openai-key",
-        "t3blbkfj",
+        "sk-proj- sk-svcacct- sk-admin- sk-none-",
         "OpenAI API key",
-        r"sk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{20,100}T3BlbkFJ[A-Za-z0-9_-]{20,100}",
+        rf"sk-(?:proj|svcacct|admin|None)-{_MIXED}[A-Za-z0-9_-]{{40,260}}",
     ),
+    ("openrouter-key", "sk-or-v1-", "OpenRouter API key", r"sk-or-v1-[a-f0-9]{64}"),
+    ("groq-key", "gsk_", "Groq API key", r"gsk_[A-Za-z0-9]{52}"),
+    ("xai-key", "xai-", "xAI API key", r"xai-[A-Za-z0-9_]{80}"),
     ("huggingface-token", "hf_", "Hugging Face access token", r"hf_[A-Za-z]{34}"),
     ("huggingface-org-token", "api_org_", "Hugging Face organisation token", r"api_org_[A-Za-z]{34}"),
     # source code
@@ -55,9 +66,20 @@ _SHAPES: tuple[tuple[str, str, str, str], ...] = (
         "GitLab personal access token",
         r"glpat-[A-Za-z0-9_-]{20,300}(?:\.[a-z0-9]{2}\.[a-z0-9]{9})?",
     ),
+    (
+        "gitlab-runner-token",
+        "glrt-",
+        "GitLab runner token",
+        r"glrt-(?:t\d_)?[A-Za-z0-9_-]{20,300}(?:\.[a-z0-9]{9})?",
+    ),
     ("gitlab-deploy-token", "gldt-", "GitLab deploy token", r"gldt-[A-Za-z0-9_-]{20,300}"),
     # messages
-    ("slack-bot-token", "xoxb-", "Slack bot token", r"xoxb-\d{10,13}-\d{10,13}[A-Za-z0-9-]{0,64}"),
+    (
+        "slack-bot-token",
+        "xoxb-",
+        "Slack bot token",
+        r"xoxb-(?:\d{10,13}-\d{10,13}[A-Za-z0-9-]{0,64}|\d{8,14}-[A-Za-z0-9]{18,26})",
+    ),
     ("slack-user-token", "xoxp- xoxe-", "Slack user token", r"xox[pe]-(?:\d{10,13}-){1,3}[A-Za-z0-9-]{24,64}"),
     ("slack-app-token", "xapp-", "Slack app token", r"(?i:xapp)-\d-[A-Za-z0-9]{1,20}-\d{1,20}-[A-Za-z0-9]{1,80}"),
     ("slack-config-token", "xoxe", "Slack configuration token", r"xoxe(?:\.xox[bp])?-\d-[A-Za-z0-9]{100,250}"),
@@ -127,9 +149,25 @@ def scan(text: str) -> tuple[Finding, ...]:
 
 def redact(text: str) -> str:
     """Return the text with every secret replaced by a mark that names its kind; what surrounds it stays."""
+    return cleared(text)[0]
+
+
+def cleared(text: str, *, known: str = "") -> tuple[str, tuple[str, ...]]:
+    """Return the text as `redact` does, and the label of each secret that was taken out, once for each.
+
+    A secret that stands in `known` stays.
+    """
+    taken: dict[str, str] = {}
     for rule in _likely(text):
-        text = rule.pattern.sub(f"[{rule.finding.label} removed]", text)
-    return text
+        stays = {found[0] for found in rule.pattern.finditer(known)}
+        goes = {found[0]: rule.finding.label for found in rule.pattern.finditer(text) if found[0] not in stays}
+        text = rule.pattern.sub(partial(_marked, goes), text)
+        taken |= goes
+    return text, tuple(taken.values())
+
+
+def _marked(goes: Mapping[str, str], found: re.Match[str]) -> str:
+    return f"[{goes[found[0]]} removed]" if found[0] in goes else found[0]
 
 
 def _likely(text: str) -> list[_Rule]:

@@ -28,7 +28,7 @@ class TeamGrant(BaseModel):
 class MemorySettings(BaseModel):
     """Every switch of memory. Times are in the unit of their name, else seconds; sizes in UTF-8 bytes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     auto_memory_enabled: bool = True
     auto_memory_directory: str | None = None
@@ -73,7 +73,7 @@ class MemorySettings(BaseModel):
     dream_max_turns: int = Field(default=30, ge=1)
     dream_max_minutes: float = Field(default=60.0, gt=0)
     dream_max_removed: Share = 0.2
-    """A dream that would remove a larger share of the notes is not kept."""
+    """A dream that would remove a larger share of the facts is not kept."""
     dream_tokens_per_run: int = Field(default=1_000_000, ge=1)
     """A dream or distillation that has used so many is stopped and put back. All kinds of tokens count alike."""
     dream_tokens_per_night: int = Field(default=5_000_000, ge=1)
@@ -131,8 +131,10 @@ class MemoryEnv:
     bare: bool = False
     """The environment's part of bare mode; the command line's `--bare` counts as well."""
     remote: bool = False
+    """The gateway runs where nothing stays but one directory: there is memory only if that is named, and neither
+    extraction nor a dream that begins by itself."""
     remote_memory_dir: str | None = None
-    """Where the homes lie in remote mode, used as it stands."""
+    """The base directory of memory instead of the gateway's home, used as it stands."""
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Self:
@@ -143,6 +145,11 @@ class MemoryEnv:
             remote=_says(environ, "REVERIE_REMOTE") is True,
             remote_memory_dir=environ.get("REVERIE_REMOTE_MEMORY_DIR") or None,
         )
+
+    def applied(self, chosen: MemorySettings) -> MemorySettings:
+        """Return the settings as they hold in this environment."""
+        off = {"extraction_enabled": False, "auto_dream_enabled": False, "team_tidy_enabled": False}
+        return chosen.model_copy(update=off) if self.remote else chosen
 
 
 def enabled(settings: MemorySettings, *, environ: Mapping[str, str], bare: bool) -> bool:

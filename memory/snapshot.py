@@ -10,12 +10,14 @@ import json
 import os
 import shutil
 import stat
+import time
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from memory.decoding import decoded_exactly
 from memory.disk import Folder, walk
 from memory.errors import PathRefused
 from memory.notes import content_hash
@@ -139,6 +141,24 @@ def state(scope: Scope, folder: Path) -> dict[Path, Saved]:
     }
 
 
+def saved_in(scope: Scope, folder: Path, path: Path) -> Saved | None:
+    """Return one file of a snapshot as it lies on disk now; None if it was not there. Blocks."""
+    kept = folder / BEFORE / path.relative_to(scope.memory_dir)
+    return Saved(text=kept.read_bytes().decode(), mtime_ns=kept.stat().st_mtime_ns) if kept.is_file() else None
+
+
+def keep(scope: Scope, folder: Path, path: Path, text: str) -> None:
+    """Have a snapshot hold a file as others have made it since, with the time that it has now. Blocks.
+
+    A kill leaves the one or the other.
+    """
+    present = read_one(scope, path)
+    place = folder / BEFORE / path.relative_to(scope.memory_dir)
+    beside = place.with_suffix(".tmp")
+    _copy(beside, Saved(text=text, mtime_ns=present.mtime_ns if present else time.time_ns()))
+    beside.replace(place)
+
+
 def discard(folder: Path) -> None:
     """Forget a snapshot that differs from nothing. Blocks."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -172,7 +192,7 @@ def read_one(scope: Scope, path: Path) -> Saved | None:
     if stored is None or len(stored.data) > _LARGEST:
         return None
     try:
-        text, mode = stored.data.decode("utf-8-sig"), stat.S_IMODE(path.lstat().st_mode)
+        text, mode = decoded_exactly(stored.data), stat.S_IMODE(path.lstat().st_mode)
     except (UnicodeDecodeError, OSError):
         return None
     return Saved(text=text, mtime_ns=stored.mtime_ns, mode=mode, has_mark=stored.data.startswith(codecs.BOM_UTF8))

@@ -35,6 +35,8 @@ class Undone:
     logs_gone: bool = False
     """The day logs that were distilled are gone by now: what came of them stands in the notes only, and stays there."""
     restored: Restored = field(default_factory=Restored)
+    unrecorded: str = ""
+    """Why it could not be written down that the dream is taken back; a further undo then finds all in its place."""
 
 
 class Undo:
@@ -98,8 +100,11 @@ class Undo:
         await self._ledger.carry(scope, await anyio.to_thread.run_sync(moves_between, scope, changed, now))
         if restored.failed:
             return Undone(found=True, restored=restored)
-        await anyio.to_thread.run_sync(unsettle, scope, record.settling)
-        await anyio.to_thread.run_sync(journals.undone, scope, folder, record, self._clock())
+        try:
+            await anyio.to_thread.run_sync(unsettle, scope, record.settling)
+            await anyio.to_thread.run_sync(journals.undone, scope, folder, record, self._clock())
+        except OSError as error:
+            return Undone(found=True, restored=restored, unrecorded=error.strerror or "the file system failed")
         self._meter.count("dreams_undone")
         return Undone(found=True, restored=restored)
 

@@ -3,6 +3,7 @@
 import asyncio
 import platform
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -13,6 +14,7 @@ from memory.errors import LeaseLost, WriteRefused
 from memory.index import INDEX
 from memory.journal import Journal, Underway
 from memory.judgement import Ending
+from memory.meanwhile import Meanwhile
 from memory.paths import in_team
 from memory.ports import Fence, Progress
 from memory.scope import Scope
@@ -36,6 +38,7 @@ class Watching:
         """What the run may have written, in order."""
         self.limit: anyio.CancelScope | None = None
         self._scope = scope
+        self._meanwhile = Meanwhile(scope, folder)
         self._fence = fence
         self._told = told
         self._forgotten = forgotten
@@ -46,9 +49,11 @@ class Watching:
         if in_team(scope, path):
             raise WriteRefused("team memory is not this run's to change: leave it as it is")
         await self._still_held()
+        await anyio.to_thread.run_sync(partial(self._meanwhile.see, path, before=before, after=after))
         await anyio.to_thread.run_sync(self.journal.note, path, after)
         self.paths[path] = None
         if not after:
+            await anyio.to_thread.run_sync(self._meanwhile.see_gone, path)
             await self._touch_indexes(path)
 
     async def __call__(self, *, turn: int, text: str, tools: int, written: Sequence[Path]) -> None:

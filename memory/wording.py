@@ -1,16 +1,20 @@
-"""Texts compared by their words: how much of one stands in another, and which facts a text tells."""
+"""Texts compared by their words: how much of one stands in another, and which facts a text tells.
+
+A word counts the more, the fewer of the texts at hand have it.
+"""
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import regex
 
-from memory.rank import terms
+from memory import names
+from memory.rank import FUNCTION_WORDS, terms
 
 CARRIED = 0.6
-"""How much of a fact's words an older fact must hold to be the same one reworded; the share by which `memory.facts`
-counts what survives."""
+"""How much of a fact's words an older fact must hold to be the same one reworded, or a rewrite for it to survive."""
 
 _STEM = 4
 """Letters of a word that count: inflection stands behind them, and they tell the words of a few sentences apart."""
@@ -19,90 +23,6 @@ _PART = 0.8
 _PART_STEMS = 3  # fewer words may be a name alone
 _ROUNDING = 1e-9  # sums of the same weights in another order differ by less
 _CLOCK = regex.compile(r"\A\d{1,2}:\d{2}\s+")
-_STAMP = regex.compile(r"\s*\([^()]*\d{4}-\d{2}-\d{2}\)[.。]?\s*\Z")
-
-
-class Wording:
-    """Compares texts by their words; a word counts the more, the fewer of the given texts have it."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        known = [stems(text) for text in texts]
-        self._total = len(known)
-        self._having = Counter(stem for each in known for stem in each)
-        self._weights: dict[int, float] = {}
-
-    def share(self, text: str, within: str) -> float:
-        """Return how much of the words of `text` stand in `within`, from 0 to 1."""
-        return self.share_of_stems(stems(text), stems(within))
-
-    def share_of_new(self, text: str, within: str, *, besides: str) -> float:
-        """Return how much of what `text` has and `besides` lacks stands in `within`; 0 if there is nothing new."""
-        return self.share_of_stems(stems(text) - stems(besides), stems(within))
-
-    def share_of_known(self, text: str, within: str) -> float:
-        """Return `share` of those words only that any of the texts has."""
-        return self.share_of_stems(frozenset(stem for stem in stems(text) if stem in self._having), stems(within))
-
-    def share_of_stems(self, words: Collection[str], within: Collection[str]) -> float:
-        """Return `share` of words that are stems already."""
-        total = sum(map(self.weight, words))
-        return sum(self.weight(stem) for stem in words if stem in within) / total if total else 0.0
-
-    def weight(self, stem: str) -> float:
-        """Return how much a word counts; always more than 0."""
-        having = self._having[stem] or 1
-        weight = self._weights.get(having)
-        if weight is None:
-            weight = self._weights[having] = math.log(1 + (self._total + 1) / having)
-        return weight
-
-
-class Tellings:
-    """Says which of some facts a text tells: most of a fact, or a part of it and hardly anything else.
-
-    A text is compared only with those facts that share a word with it without which too little would be shared, so
-    that thousands of texts can be held against hundreds of facts.
-    """
-
-    def __init__(self, wording: Wording, facts: Iterable[str]) -> None:
-        self._wording = wording
-        self._facts = [(stems(fact), stems(unstamped(fact))) for fact in facts]
-        self._having: defaultdict[str, list[int]] = defaultdict(list)
-        self._telling: defaultdict[str, list[int]] = defaultdict(list)
-        for place, (full, bare) in enumerate(self._facts):
-            for stem in full:
-                self._having[stem].append(place)
-            for stem in self._needed(bare, share=CARRIED):
-                self._telling[stem].append(place)
-
-    def told_by(self, text: str) -> bool:
-        """Return whether a text tells any of the facts."""
-        said = stems(text)
-        return any(self._carries(said, place) for place in self._near(said, self._telling)) or (
-            len(said) >= _PART_STEMS and self._is_part(said)
-        )
-
-    def _carries(self, said: frozenset[str], place: int) -> bool:
-        return self._wording.share_of_stems(self._facts[place][1], said) >= CARRIED
-
-    def _is_part(self, said: frozenset[str]) -> bool:
-        near = self._near(self._needed(said, share=_PART), self._having)
-        return any(self._wording.share_of_stems(said, self._facts[place][0]) >= _PART for place in near)
-
-    def _needed(self, words: Collection[str], *, share: float) -> Iterator[str]:
-        """Yield the weightiest of the words, up to where the rest of them is less than `share` of all."""
-        weighed = sorted(((self._wording.weight(stem), stem) for stem in words), reverse=True)
-        rest = sum(weight for weight, _ in weighed)
-        enough = rest * share * (1 - _ROUNDING)
-        for weight, stem in weighed:
-            if rest < enough:
-                return
-            yield stem
-            rest -= weight
-
-    @staticmethod
-    def _near(words: Iterable[str], places: "defaultdict[str, list[int]]") -> set[int]:
-        return {place for stem in words if stem in places for place in places[stem]}
 
 
 def stems(text: str) -> frozenset[str]:
@@ -110,6 +30,117 @@ def stems(text: str) -> frozenset[str]:
     return frozenset(term[:_STEM] for term in terms(text))
 
 
+EMPTY = stems(
+    f"{FUNCTION_WORDS} a an am as at be by d do go he i if in is it ll m me my no of on or re s so t to up ve we"
+)
+"""Words, as `stems` has them, that say nothing of what a text is about."""
+
+
 def unstamped(fact: str) -> str:
-    """Take off the name and date behind a fact: they are about it, not in it."""
-    return _STAMP.sub("", _CLOCK.sub("", fact))
+    """Take off the name and date behind a fact, and a log's time before it: they are about it, not in it."""
+    return names.unstamped(_CLOCK.sub("", fact))
+
+
+class Shares:
+    """Weighs words by how many of the known texts, each given as its words, have them."""
+
+    def __init__(self, known: Iterable[Collection[str]]) -> None:
+        texts = list(known)
+        having = Counter(word for words in texts for word in words)
+        self._weights = {word: math.log(1 + (len(texts) + 1) / count) for word, count in having.items()}
+        self._unknown = math.log(2 + len(texts))
+
+    def of(self, words: Collection[str], within: Collection[str]) -> float:
+        """Return how much of `words` stands in `within`, from 0 to 1."""
+        total = sum(map(self._weight, words))
+        return sum(self._weight(word) for word in words if word in within) / total if total else 0.0
+
+    def known(self, words: Iterable[str]) -> frozenset[str]:
+        """Return those of the words that any of the texts has."""
+        return frozenset(word for word in words if word in self._weights)
+
+    def needed(self, words: Collection[str], *, share: float = CARRIED) -> Iterator[str]:
+        """Yield the weightiest words: a text that has none of them does not hold `share` of all."""
+        weighed = sorted(((self._weight(word), word) for word in words), reverse=True)
+        rest = sum(weight for weight, _ in weighed)
+        enough = rest * share * (1 - _ROUNDING)
+        for weight, word in weighed:
+            if rest < enough:
+                return
+            yield word
+            rest -= weight
+
+    def _weight(self, word: str) -> float:
+        return self._weights.get(word, self._unknown)
+
+
+class Holders:
+    """Finds those of many texts, each given as its words, that hold most of another one, or are held by it.
+
+    Only those are compared that share one of the needed words, so that thousands can be held against thousands.
+    """
+
+    def __init__(self, shares: Shares, among: Sequence[Collection[str]]) -> None:
+        self._shares = shares
+        self._among = among
+
+    @cached_property
+    def _having(self) -> Mapping[str, Sequence[int]]:
+        return _places(self._among)
+
+    @cached_property
+    def _needing(self) -> Mapping[str, Sequence[int]]:
+        return _places(self._shares.needed(words) for words in self._among)
+
+    def holding(self, words: Collection[str], *, share: float = CARRIED) -> dict[int, float]:
+        """Return the places of those that hold `share` of the words, with how much they hold."""
+        near = {place for word in self._shares.needed(words, share=share) for place in self._having.get(word, ())}
+        found = {place: self._shares.of(words, self._among[place]) for place in sorted(near)}
+        return {place: held for place, held in found.items() if held >= share}
+
+    def held_by(self, words: Collection[str]) -> list[int]:
+        """Return the places of those that the words hold `CARRIED` of."""
+        near = {place for word in words for place in self._needing.get(word, ())}
+        return [place for place in sorted(near) if self._shares.of(self._among[place], words) >= CARRIED]
+
+
+class Wording:
+    """Compares texts as they are written."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.shares = Shares(map(stems, texts))
+
+    def share(self, text: str, within: str) -> float:
+        """Return how much of the words of `text` stand in `within`, from 0 to 1."""
+        return self.shares.of(stems(text), stems(within))
+
+    def share_of_new(self, text: str, within: str, *, besides: str) -> float:
+        """Return how much of what `text` has and `besides` lacks stands in `within`; 0 if there is nothing new."""
+        return self.shares.of(stems(text) - stems(besides), stems(within))
+
+    def share_of_known(self, text: str, within: str) -> float:
+        """Return `share` of those words only that any of the texts has."""
+        return self.shares.of(self.shares.known(stems(text)), stems(within))
+
+
+class Tellings:
+    """Says which of some facts a text tells: most of a fact, or a part of it and hardly anything else."""
+
+    def __init__(self, wording: Wording, facts: Iterable[str]) -> None:
+        facts = list(facts)
+        self._bare = Holders(wording.shares, [stems(unstamped(fact)) for fact in facts])
+        self._whole = Holders(wording.shares, list(map(stems, facts)))
+
+    def told_by(self, text: str) -> bool:
+        """Return whether a text tells any of the facts."""
+        said = stems(text)
+        is_part = len(said) >= _PART_STEMS and bool(self._whole.holding(said, share=_PART))
+        return is_part or bool(self._bare.held_by(said))
+
+
+def _places(among: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for place, words in enumerate(among):
+        for word in words:
+            found[word].append(place)
+    return found

@@ -13,7 +13,7 @@ class Kind(StrEnum):
     USER = "user"
     """The principal's own, for all its chats."""
     PROJECT = "project"
-    """The project's, from its root folder."""
+    """The project's, from its root folder and the folders of the checkout above it."""
     LOCAL = "local"
     """The principal's own for this one project."""
 
@@ -55,3 +55,5 @@ class Loaded:
     warnings: tuple[str, ...]
     layers: tuple[Kind, ...]
     shared: bool
+    unreadable: tuple[Kind, ...] = ()
+    """Of each file or folder that may not be read, whose it is."""

@@ -1,6 +1,6 @@
 """The four layers of instruction files: the operator's, the principal's, the project's, the principal's for it.
 
-managed < user < project, from the top folder down to its root < local: what is loaded later wins
+managed < user < project, from the top of its checkout down to its root < local: what is loaded later wins
 """
 
 from collections.abc import Sequence
@@ -67,6 +67,7 @@ class Instructions:
             warnings=tuple(loading.warnings),
             layers=layers,
             shared=scope.shared,
+            unreadable=tuple(loading.unreadable),
         )
 
     def _for_touched(self, scope: Scope, path: Path, already: frozenset[Path]) -> Sequence[InstructionFile]:
@@ -94,6 +95,6 @@ class Instructions:
 
 
 def _take_folder(loading: Loading, folder: Path) -> None:
-    loading.take(folder / MAIN, Kind.PROJECT)
-    loading.take(folder / _HIDDEN / MAIN, Kind.PROJECT)
+    loading.take(folder / MAIN, Kind.PROJECT, folder=folder)
+    loading.take(folder / _HIDDEN / MAIN, Kind.PROJECT, folder=folder)
     loading.take_rules(folder / _HIDDEN / _RULES, Kind.PROJECT, base=folder, always=True)

@@ -57,13 +57,15 @@ class _Rule:
 class Loading:
     """Collects the files of one load in `files`, with what was left out in `skipped` and `warnings`.
 
-    A file is taken once, whatever paths and links lead to it.
+    `unreadable` has the kind of each file or folder that the system does not let be read. A file is taken once,
+    whatever paths and links lead to it.
     """
 
     def __init__(self, reach: Reach, settings: InstructionSettings, occasion: Occasion) -> None:
         self.files: list[InstructionFile] = []
         self.skipped: list[Skipped] = []
         self.warnings: list[str] = []
+        self.unreadable: list[Kind] = []
         self._reach = reach
         self._settings = settings
         self._occasion = occasion
@@ -74,19 +76,19 @@ class Loading:
             self._files_left = 2 * settings.max_files - len(occasion.already)
             self._bytes_left = 2 * settings.total_max_bytes - _sizes(occasion.already, each=settings.file_max_bytes)
 
-    def take(self, file: Path, kind: Kind) -> None:
-        """Load a file with what it includes, if it is there."""
-        self._take(file, kind)
+    def take(self, file: Path, kind: Kind, *, folder: Path | None = None) -> None:
+        """Load a file with what it includes, if it is there; `folder` is the one that a project's file stands for."""
+        self._take(file, kind, folder=folder)
 
     def take_rules(self, folder: Path, kind: Kind, *, base: Path, always: bool) -> None:
         """Load the rules below a folder that apply now: those for the touched file, and with `always` those for all."""
-        for file in self._markdown(folder, kind):
-            self._take(file, kind, rule=_Rule(base=base, always=always))
+        for file in self._markdown(folder, kind, base):
+            self._take(file, kind, folder=base, rule=_Rule(base=base, always=always))
 
-    def _take(self, file: Path, kind: Kind, *, rule: _Rule | None = None) -> None:
+    def _take(self, file: Path, kind: Kind, *, folder: Path | None, rule: _Rule | None = None) -> None:
         label = self._reach.label(file)
         try:
-            real = self._reach.real(str(file), base=self._reach.work, kind=kind)
+            real = self._reach.real(str(file), base=self._reach.work, kind=kind, folder=folder)
         except PathRefused:
             _log.warning("instructions.refused", kind=str(kind))
             if os.path.lexists(file):
@@ -100,7 +102,8 @@ class Loading:
 
     def _include(self, path: str, parent: InstructionFile, *, hops: int) -> None:
         try:
-            real = self._reach.real(path, base=parent.path.parent, kind=parent.kind)
+            beside = parent.path.parent
+            real = self._reach.real(path, base=beside, kind=parent.kind, folder=beside)
         except PathRefused:
             self._skip(parent.label, _INCLUDES_OUTSIDE)
             return
@@ -172,8 +175,7 @@ class Loading:
             self._skip(label, "it is not a plain file")
             return None
         except OSError as error:
-            _log.warning("instructions.unreadable", kind=str(kind), errno=error.errno)
-            self._skip(label, "it can't be read")
+            self._closed(kind, label, error)
             return None
         return None if stored is None else self._decoded(stored, limit, label)
 
@@ -204,24 +206,24 @@ class Loading:
             _log.warning("instructions.too_many", files=len(self.files), limit_files=files, limit_bytes=size)
             self.warnings.append(warning)
 
-    def _markdown(self, folder: Path, kind: Kind) -> Iterator[Path]:
+    def _markdown(self, folder: Path, kind: Kind, base: Path) -> Iterator[Path]:
         """Yield the Markdown files below a folder in the order of their paths, linked folders of the scope too."""
         waiting, seen, found = [folder], set[tuple[int, int]](), 0
         while waiting:
             place = waiting.pop()
             if os.path.isdir(place):  # noqa: PTH112  (pathlib's raises where a folder on the way is closed)
-                identity = self._folder(place, kind)
+                identity = self._folder(place, kind, base)
                 if identity is None or identity in seen or len(place.relative_to(folder).parts) > _DEEPEST_RULES:
                     continue
                 seen.add(identity)
-                waiting += sorted(self._entries(place), reverse=True)
+                waiting += sorted(self._entries(place, kind), reverse=True)
             elif place.suffix.lower() == ".md" and found < _MOST_RULE_FILES:
                 found += 1
                 yield place
 
-    def _folder(self, place: Path, kind: Kind) -> tuple[int, int] | None:
+    def _folder(self, place: Path, kind: Kind, base: Path) -> tuple[int, int] | None:
         try:
-            facts = self._reach.real(str(place), base=self._reach.work, kind=kind).stat()
+            facts = self._reach.real(str(place), base=self._reach.work, kind=kind, folder=base).stat()
         except PathRefused:
             self._skip(self._reach.label(place), _OUTSIDE)
             return None
@@ -229,13 +231,17 @@ class Loading:
             return None
         return facts.st_dev, facts.st_ino
 
-    def _entries(self, folder: Path) -> list[Path]:
+    def _entries(self, folder: Path, kind: Kind) -> list[Path]:
         try:
             return list(folder.iterdir())
         except OSError as error:
-            _log.warning("instructions.unreadable", kind="rules", errno=error.errno)
-            self._skip(self._reach.label(folder), "it can't be read")
+            self._closed(kind, self._reach.label(folder), error)
             return []
+
+    def _closed(self, kind: Kind, label: str, error: OSError) -> None:
+        _log.warning("instructions.unreadable", kind=str(kind), errno=error.errno)
+        self.unreadable.append(kind)
+        self._skip(label, "it can't be read")
 
     def _skip(self, label: str, reason: str) -> None:
         skipped = Skipped(label=label, reason=reason)

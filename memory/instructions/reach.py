@@ -7,10 +7,12 @@ from pathlib import Path
 from memory.checkout import canonical_root
 from memory.errors import PathRefused
 from memory.instructions.files import Kind
-from memory.paths import TEAM, UNNAMED, Homes, contained, folder_name
+from memory.paths import AGENT_MEMORY, AGENT_MEMORY_LOCAL, TEAM, UNNAMED, Homes, contained, project_folder
 from memory.scope import Scope
 
 _LONGEST_LABEL = 300
+_GIT = frozenset({".git"})
+"""What git keeps for itself, tokens of remote repositories among it."""
 
 
 class Reach:
@@ -18,7 +20,8 @@ class Reach:
 
     All may come from the home and from what the scope may read, but for other projects' folders in the home,
     the memory of sub-agents, and the team directory, which others write. The operator's files may also include
-    what lies beside them.
+    what lies beside them. Of a checkout around the project's root the instruction files of the folders from its top
+    down to the root count too, with what they include from below their own folders; no tool reads anything there.
     """
 
     def __init__(self, scope: Scope, *, homes: Homes, managed_dir: Path) -> None:
@@ -31,20 +34,17 @@ class Reach:
         self._own = (self.home, *scope.readable)
         self._kept = (self.local, scope.memory_dir)
         self._projects = self.home / "projects"
-        self._closed = (
-            scope.memory_dir / TEAM,
-            self.home / "agent-memory",
-            self.local / "agent-memory-local",
-            *((self.root / ".claude" / "agent-memory",) if self.root else ()),
-        )
+        self._team = scope.memory_dir / TEAM
         self._stores = tuple(_stores(self.managed, self.home.parent, scope.memory_dir))
+        self._top = _top(self.root, self.home.parent, scope.memory_dir) if self.root else None
 
     def project_folders(self) -> tuple[Path, ...]:
-        """Return the folders from the top down to the project's root, as far as the scope may read them."""
-        if self.root is None:
+        """Return the folders down to the project's root: those of its checkout, and those that the scope may read."""
+        if self.root is None or self._top is None:
             return ()
         walk = (*reversed(self.root.parents), self.root)
-        return tuple(folder for folder in walk if any(folder.is_relative_to(place) for place in self._readable))
+        places = (self._top, *self._readable)
+        return tuple(folder for folder in walk if any(folder.is_relative_to(place) for place in places))
 
     def folders_towards(self, touched: Path) -> tuple[Path, ...]:
         """Return the folders below the project's root down to the one that holds the file."""
@@ -56,20 +56,30 @@ class Reach:
         """Return the real path of a file that a tool has used; raises `PathRefused` if the scope can't read it."""
         return contained(str(path), base=self.work, roots=self._readable)
 
-    def real(self, path: str, *, base: Path, kind: Kind) -> Path:
-        """Return where a file really lies, `~/` being the home; it need not exist. Raises `PathRefused`."""
+    def real(self, path: str, *, base: Path, kind: Kind, folder: Path | None = None) -> Path:
+        """Return where a file really lies, `~/` being the home; it need not exist. Raises `PathRefused`.
+
+        `folder` is that of the layer whose file this is, or of the file that includes it: of the checkout around the
+        project's root nothing but what lies below it is reached.
+        """
         roots = (*self._own, self.managed) if kind is Kind.MANAGED else self._own
+        beside = folder if kind is Kind.PROJECT and folder is not None and self._in_checkout(folder) else None
+        if beside is not None:
+            roots = (*roots, beside)
         if path.startswith("~/"):
             path, base = path[2:].lstrip("/") or ".", self.home
         real = contained(path, base=base, roots=roots)
-        if not self._is_own(real) and not (kind is Kind.MANAGED and self._is_managed(real)):
+        if self._is_closed(real):
+            raise PathRefused("this file is none that instructions may come from")
+        is_beside = beside is not None and real.is_relative_to(beside) and not _GIT.intersection(_folded(real))
+        if not is_beside and not self._is_own(real) and not (kind is Kind.MANAGED and self._is_managed(real)):
             raise PathRefused("this file is none that instructions may come from")
         return real
 
     def anchor(self, real: Path) -> Path:
         """Return the directory from which an allowed path is opened; raises `PathRefused` if it is that itself."""
-        for root in (*self._own, self.managed):
-            if root in real.parents:
+        for root in (*self._own, self.managed, self._top):
+            if root is not None and root in real.parents:
                 return root
         raise PathRefused("this is a directory")
 
@@ -82,15 +92,37 @@ class Reach:
                 break
         return "".join(char if char.isprintable() and char != "`" else "?" for char in shown)[-_LONGEST_LABEL:]
 
+    def _in_checkout(self, folder: Path) -> bool:
+        return self._top is not None and folder.is_relative_to(self._top)
+
+    def _is_closed(self, real: Path) -> bool:
+        """Tell whether others write there: the team, or agents, whose project may be another one of the checkout."""
+        places = (self.home, self._top, *self._readable)
+        inside = [real.relative_to(place).parts for place in places if place is not None and real.is_relative_to(place)]
+        agents = any(name.casefold() in {AGENT_MEMORY, AGENT_MEMORY_LOCAL} for parts in inside for name in parts)
+        return agents or _below(real, self._team)
+
     def _is_own(self, real: Path) -> bool:
-        if any(_below(real, place) for place in self._closed):
-            return False
         if _below(real, self._projects) and not any(real.is_relative_to(place) for place in self._kept):
             return False
         return any(real.is_relative_to(place) for place in self._own)
 
     def _is_managed(self, real: Path) -> bool:
         return real.is_relative_to(self.managed) and not any(_below(real, store) for store in self._stores)
+
+
+def _top(root: Path, *stores: Path) -> Path:
+    """Return the top folder of the checkout that the root lies in; the root itself if there is none to be believed.
+
+    A `.git` file is believed under the rules of `canonical_root`: anybody could make one up. A checkout that holds
+    memory is none, as a project's root that does.
+    """
+    for place in (root, *root.parents):
+        mark = str(place / ".git")
+        if os.path.isdir(mark) or os.path.isfile(mark):  # noqa: PTH112, PTH113  (pathlib's raise in a closed folder)
+            believed = os.path.isdir(mark) or canonical_root(place) != place  # noqa: PTH112
+            return place if believed and not any(store.is_relative_to(place) for store in stores) else root
+    return root
 
 
 def _local(scope: Scope, home: Path) -> Path:
@@ -100,8 +132,7 @@ def _local(scope: Scope, home: Path) -> Path:
         return usual
     if not scope.project:
         return home / "projects" / UNNAMED
-    identity = str(canonical_root(scope.project_root)) if scope.project_root else scope.project
-    return home / "projects" / folder_name(unicodedata.normalize("NFC", identity))
+    return home / "projects" / project_folder(scope.project, root=scope.project_root, repo=scope.repo)
 
 
 def _stores(managed: Path, *stores: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory.agent_memory import agent_memory_prompt, agent_scope, hidden_from, recall_for
 from memory.agents import Agent, AgentMemory
-from memory.doubles import LocalLeases
+from memory.doubles import LocalLeases, RecordingMeter
 from memory.errors import PathRefused, WriteRefused
 from memory.notes import Notes
 from memory.paths import Homes, ProjectRef, ensure
@@ -284,3 +284,23 @@ async def test_a_mention_of_an_agent_without_memory_leaves_recall_where_it_was(h
     found = await recall_for(recalls, scope, "ask @reviewer of it", agents=[agent(memory=None)], home=home, shown=shown)
     assert [note.name for note in found] == ["a.md"]
     assert recalls.asked == [(scope.memory_dir, shown, ())]
+
+
+@pytest.mark.parametrize(("notes", "letters", "cut"), [(2, 9, "none"), (5, 9, "lines"), (90, 290, "bytes")])
+async def test_how_much_of_an_agents_list_was_cut_is_measured_and_told(
+    home: Path, notes: int, letters: int, cut: str
+) -> None:
+    memory, meter = agent_scope(scope_in(home), agent(), home=home), RecordingMeter()
+    ensure(memory)
+    for number in range(notes):
+        (memory.memory_dir / f"{number}.md").write_text(f"---\ndescription: {'x' * letters}\n---\n")
+    limits = MemorySettings(scan_limit=100 if cut == "bytes" else 3)
+    headers = await Scanner().scan(memory)
+    told = agent_memory_prompt(memory, agent(), headers, settings=limits, meter=meter)
+    assert ("memory_loaded", {"memory": "agent", "cut": cut}, 1) in meter.counted
+    assert ("agent_memory_loaded", {"scope": "user"}, 1) in meter.counted
+    assert ("memory_files", {"memory": "agent"}, notes) in meter.observed
+    listed = told.partition("<notes>\n")[2].partition("\n</notes>")[0]
+    assert meter.values("agent_list_lines") == [len(listed.splitlines())]
+    assert meter.values("agent_list_bytes") == [len(listed.encode())]
+    assert ("are not listed" in told) == (cut != "none")

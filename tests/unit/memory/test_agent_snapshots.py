@@ -15,6 +15,7 @@ from memory.doubles import LocalLeases
 from memory.errors import LeaseLost, WriteRefused
 from memory.notes import Notes
 from memory.paths import ensure
+from memory.provenance import fact_hash
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
 
@@ -33,7 +34,9 @@ class World:
         self.root = base / "root"
         self.home = base / "home"
         self.leases = LocalLeases()
-        self.snapshots = Snapshots(Notes(leases=self.leases, settings=SETTINGS), self.leases, SETTINGS)
+        self.forgotten = frozenset[str]()
+        notes = Notes(leases=self.leases, settings=SETTINGS)
+        self.snapshots = Snapshots(notes, self.leases, SETTINGS, forgotten=self.forgotten_in)
         directory = self.home / "homes/ann/projects/tea/memory"
         self.scope = Scope(
             principal="ann", project="tea", memory_dir=directory, team_dir=None, mode=Mode.AUTO, shared=False,
@@ -41,6 +44,9 @@ class World:
             project_root=self.root,
         )  # fmt: skip
         self.memory = self.memory_of(agent())
+
+    async def forgotten_in(self, scope: Scope) -> frozenset[str]:
+        return self.forgotten
 
     def memory_of(self, of: Agent) -> Scope:
         memory = agent_scope(self.scope, of, home=self.home)
@@ -229,3 +235,29 @@ async def test_a_record_that_cant_be_written_is_an_error_and_stops_no_agent(worl
         await world.snapshots.keep(world.memory, await world.check())
     assert not await world.snapshots.prepare(world.memory, agent())
     assert world.held() == {"a.md": "A"}
+
+
+async def test_what_was_forgotten_is_taken_out_of_what_a_snapshot_brings(world: World) -> None:
+    world.snapshot(
+        a="- Ann keeps bees\n- roses like lime\n", b="Ann keeps bees", MEMORY="- [Bees](b.md)\n- [A](a.md)\n"
+    )
+    world.local("a.md", "mine")
+    world.local("b.md", "mine")
+    world.forgotten = frozenset({fact_hash("Ann keeps bees")})
+    await world.snapshots.replace(world.memory, agent(), await world.check())
+    assert "bees" not in "".join(world.held().values()).lower()
+    assert "roses like lime" in world.held()["a.md"]
+    assert "b.md" not in world.held()
+
+
+async def test_what_is_forgotten_while_a_snapshot_is_read_is_not_written_any_more(world: World) -> None:
+    world.snapshot(a="Ann keeps bees", b="Roses like lime")
+    calls = iter([frozenset[str]()])
+    world.forgotten = frozenset({fact_hash("Ann keeps bees")})
+
+    async def late(scope: Scope) -> frozenset[str]:
+        return next(calls, world.forgotten)
+
+    snapshots = Snapshots(Notes(leases=world.leases, settings=SETTINGS), world.leases, SETTINGS, forgotten=late)
+    assert await snapshots.initialise(world.memory, agent(), await world.check()) == ["a.md"]
+    assert world.held() == {"b.md": "Roses like lime"}

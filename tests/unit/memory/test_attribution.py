@@ -168,3 +168,95 @@ def test_a_log_names_its_speakers_whatever_their_names_are_made_of() -> None:
     right, wrong = (f"- Keeps bees by the mill ({name}, 2026-05-01)\n" for name in ("Ada0", "42"))
     assert compared(log, log | {"a.md": right}, {fact_hash("10:01 42: I keep nothing"): {"42"}}).moved == ()
     assert compared(log, log | {"a.md": wrong}, {fact_hash("10:01 42: I keep nothing"): {"42"}}).moved
+
+
+BLAMES = {
+    "index line": {"MEMORY.md": "- [Bob](ways.md) — allergic to peanuts and cashews\n"},
+    "index line by its file": {"MEMORY.md": "- [Food](bob.md) — allergic to peanuts and cashews\n"},
+    "words of the index": {"MEMORY.md": "Bob is allergic to peanuts and cashews.\n"},
+    "description": {"ways.md": "---\nname: ways\ndescription: Bob is allergic to peanuts and cashews\n---\n" + BOB},
+    "description alone": {"x.md": "---\nname: x\ndescription: Bob is allergic to peanuts and cashews\n---\n"},
+    "comment": {"ways.md": "<!-- Bob is allergic to peanuts and cashews -->\n" + BOB},
+    "comment of many lines": {"ways.md": "<!--\nways\nBob is allergic to peanuts and cashews\n-->\n" + BOB},
+    "heading": {"ways.md": BOB + "\n# Bob can't have peanuts or cashews: allergic\n"},
+    "lower case": {"x.md": "- bob is allergic to peanuts and cashews\n"},
+    "lower case, possessive": {"x.md": "- bob's allergic to peanuts and cashews\n"},
+    "unseen sign": {"x.md": "- B\u200bob is allergic to peanuts and cashews\n"},
+    "unseen sign in the stamp": {"x.md": "- Is allergic to peanuts and cashews (Bo\u2060b, 2026-05\u200d-01)\n"},
+    "unseen signs in the words": {"x.md": "- Bob is al\u00adlergic to pea\u200bnuts and cas\ufeffhews\n"},
+    "markup in the name": {"x.md": "- B**o**b is allergic to peanuts and cashews\n"},
+    "name of a note": {"x.md": "---\nname: Bob is allergic to peanuts and cashews\n---\n- See food\n"},
+    "heading of the index": {"MEMORY.md": "# Bob\n\n- [Food](food.md) — allergic to peanuts, cashews\n"},
+    "among more words": {"x.md": "- Bob fell ill by the river: allergic to peanuts and cashews, as nobody knew\n"},
+    "index line of many words": {"MEMORY.md": "- [Bob](x.md) — sails, swims, is allergic to peanuts, cashews\n"},
+    "wide letters": {"x.md": "- Ｂｏｂ is allergic to peanuts and cashews\n"},
+}
+
+
+@pytest.mark.parametrize("blame", BLAMES.values(), ids=BLAMES)
+def test_blame_is_found_wherever_it_stands_and_however_the_name_is_written(blame: dict[str, str]) -> None:
+    assert moved(BEFORE | blame).moved
+    assert moved(BEFORE | {name: text.replace("B", "b") for name, text in blame.items()}).moved
+
+
+@pytest.mark.parametrize("blame", BLAMES.values(), ids=BLAMES)
+def test_the_same_said_of_the_right_person_is_no_blame(blame: dict[str, str]) -> None:
+    right = {
+        name.replace("bob", "ann"): text.replace(BOB, "").replace("bob", "ann").replace("Bob", "Ann")
+        for name, text in blame.items()
+    }
+    right = {
+        name: text.replace("B\u200bob", "Ann").replace("Bo\u2060b", "Ann").replace("B**o**b", "Ann")
+        for name, text in right.items()
+    }
+    assert moved(BEFORE | {name: text.replace("Ｂｏｂ", "Ann") for name, text in right.items()}).moved == ()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- [Bob](ways.md) — late train home on Fridays",
+        "- [Ann and Bob](all.md) — peanuts, cashews, trains",
+        "- [Food](food.md) — who is allergic to peanuts and cashews",
+        "- [Bob](ways.md) — how he travels",
+    ],
+)
+def test_a_line_of_the_index_may_sum_up_what_is_known(line: str) -> None:
+    after = {"food.md": ANN + NUTS, "ways.md": BOB, "MEMORY.md": line + "\n"}
+    assert moved(after) == Attribution()
+    assert compared(BEFORE | {"MEMORY.md": line}, BEFORE, {}) == Attribution()
+
+
+def test_a_name_that_is_a_word_as_well_is_none_in_lower_case() -> None:
+    before = {"a.md": "- Walks to the mill at dawn (Will, 2026-05-01)\n- Keeps bees (Rose, 2026-05-01)\n"}
+    after = {"a.md": before["a.md"].replace("Walks", "will walk").replace("dawn", "dawn, when the sun rose")}
+    assert compared(before, after, {}) == Attribution()
+
+
+BERG = "- Grows quinces behind the mill (Anna Berg, 2026-05-01)\n"
+LIND = "- Sails to Oslo every June (Anna Lind, 2026-05-02)\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BERG.replace("Berg", "Lind"),
+        "- Anna Lind grows quinces behind the mill\n",
+        "- anna lind grows quinces behind the mill\n",
+        "# Anna Lind\n\n- Grows quinces behind the mill\n",
+        BERG.replace("Anna Berg", "Bob"),
+    ],
+)
+def test_two_whose_names_begin_alike_are_two_people(text: str) -> None:
+    assert moved({"a.md": text, "b.md": LIND}, a=BERG, b=LIND + BOB).moved
+    assert moved({"a.md": LIND.replace("Lind", "Berg"), "b.md": BERG}, a=BERG, b=LIND).moved
+
+
+def test_what_names_only_the_word_that_two_names_begin_with_may_be_of_either() -> None:
+    short = BERG.replace(" Berg", "")
+    assert moved({"a.md": short + LIND}, a=BERG + LIND).moved == ()
+    assert moved({"a.md": BERG, "b.md": LIND}, a=short, b=LIND + "- Is in Bonn (Anna Berg, 2026-05-03)\n").moved == ()
+    assert moved({"a.md": "- Anna takes the late train home on Fridays\n" + LIND}, a=BERG + LIND + BOB).moved
+    old, new = (Placed(note="a.md", fact=fact[2:-1]) for fact in (BERG, short))
+    said_by = {old.hash: {"Anna Berg"}, fact_hash(LIND[2:-1]): {"Anna Lind"}}
+    assert kept_apart([Moved(old=old, new=new)], said_by) == [Moved(old=old, new=new)]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.detection import MemoryKind, auto_managed, kind_of
+from memory.detection import MemoryKind, kind_of
 from memory.scope import Mode, Scope
 
 HOME = Path("/srv/reverie")
@@ -75,28 +75,3 @@ def test_a_path_is_memory_of_the_chat_exactly_if_it_ends_up_in_it(pieces: list[s
                 place.append(piece)
     inside = Path("/", *place).is_relative_to(A)
     assert (kind_of(SCOPE, path) in (MemoryKind.TEAM, MemoryKind.PERSONAL)) == inside
-
-
-@pytest.mark.parametrize(
-    ("path", "managed"),
-    [
-        (A / "a.md", True),
-        (A, True),
-        (A / "team/a.md", True),
-        ("homes/bob/projects/_chat/memory/logs/2031/05/2031-05-02.md", True),
-        (HOME / "homes/ann/agent-memory/reviewer/a.md", True),
-        (HOME / "projects/tea/agent-memory/reviewer/a.md", True),
-        ("/code/tea/.claude/agent-memory/reviewer/a.md", True),
-        (HOME / "homes/ann/CLAUDE.md", False),
-        (HOME / "homes/ann/projects/tea/CLAUDE.local.md", False),
-        (HOME / "homes/ann/settings.toml", False),
-        (HOME / "agents/reviewer.md", False),
-        ("/code/tea/.claude/agents/reviewer.md", False),
-        ("/code/tea/.claude/agent-memory-snapshots/reviewer/a.md", False),
-        (A / "../CLAUDE.local.md", False),
-        ("/other/homes/ann/projects/tea/memory/a.md", False),
-        ("\0", False),
-    ],
-)
-def test_files_that_people_write_are_not_managed(path: Path | str, managed: bool) -> None:
-    assert auto_managed(path, home=HOME) is managed

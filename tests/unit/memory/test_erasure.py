@@ -12,7 +12,7 @@ from memory.doubles import LocalLeases
 from memory.erasure import erase, erase_everywhere, hindrance
 from memory.errors import Conflict, WriteRefused
 from memory.facts import facts_of
-from memory.gone import Gone, Item, find, gone, holding, whole
+from memory.gone import Gone, Item, find, gone, holding, mentioning, whole
 from memory.notes import Notes
 from memory.paths import folder_name
 from memory.places import fixed, places, read_files, read_places
@@ -480,6 +480,39 @@ async def test_what_stands_in_the_way_is_known_before_anything_changes(scope: Sc
         assert await hindrance(found, what, holding(files, what), Notes(leases=LocalLeases())) == ""
 
 
+@pytest.mark.parametrize("index", ["MEMORY.md", "c/MEMORY.md"])
+async def test_an_index_that_has_to_follow_the_notes_and_cannot_stands_in_the_way(scope: Scope, index: str) -> None:
+    write(scope, "c/a.md", note(ZEBRA))
+    target = "a.md" if index.startswith("c/") else "c/a.md"
+    write(scope, index, "").write_bytes(f"- [A]({target}): pets\n- [B](b.md)\n".encode("utf-16"))
+    files = await files_of(scope)
+    what = gone(files, [whole("c/a.md", files["c/a.md"])])
+    there = await hindrance({"": scope}, what, holding(files, what), Notes(leases=LocalLeases()))
+    assert there == f"`{index}`: the file is not UTF-8 text; save it as UTF-8"
+
+
+async def test_a_folder_whose_name_tells_it_gives_way_with_its_index(scope: Scope) -> None:
+    write(scope, "animals.md", note(ZEBRA, "Ann has bees"))
+    write(scope, "sub/zebra/tea.md", note("Bob likes tea", description="tea"))
+    write(scope, "sub/zebra/MEMORY.md", "# Drinks\n\n- [Tea](tea.md)\n")
+    write(scope, "MEMORY.md", "- [Tea](sub/zebra/tea.md): tea\n")
+    snapshots.take(scope, NOON)
+    files, leases = await files_of(scope), LocalLeases()
+    what = gone(files, [fact(ZEBRA)])
+    held = [*holding(files, what), *mentioning(files, what)]
+    await erase(scope, what, held, messages=frozenset(), notes=Notes(leases=leases), leases=leases)
+    (new,) = (scope.memory_dir / "sub").glob("note-*.md")
+    assert new.read_text() == note("Bob likes tea", description="tea")
+    assert scope.index.read_text() == f"- [Tea](sub/{new.name}): tea\n"
+    assert not [path for path in scope.memory_dir.parent.rglob("*") if "zebra" in path.name]
+
+
+def test_the_folder_in_which_an_agent_keeps_its_notes_betrays_nothing() -> None:
+    files = {"a.md": note(ZEBRA), "@zebra/tea.md": note("Bob likes tea")}
+    what = gone(files, [fact(ZEBRA, "a.md")])
+    assert mentioning(files, what, starts=("", "@zebra/")) == []
+
+
 def test_a_search_names_facts_and_whole_notes_best_first_and_five_at_most() -> None:
     files = {
         "animals.md": note(ZEBRA, "Ann drinks tea", description="x"),
@@ -501,3 +534,21 @@ def test_a_note_without_anything_to_hide_is_left_as_it_is() -> None:
     what = Gone(notes=frozenset(), texts=(ZEBRA,), corpus=(ZEBRA, "Ann keeps bees"))
     for text in (note("Ann keeps bees"), "", "# Only a heading\n", "---\nname: [broken\n---\n- x y z\n"):
         assert redacted(text, what.same, what.tells, title="t") == text
+
+
+def test_a_description_is_found_unless_it_goes_with_a_fact_that_is_found() -> None:
+    files = {
+        "animals.md": note(ZEBRA, description=f"{ZEBRA} and more"),
+        "trips.md": note("Ann went to Kiel", description="The tent leaks"),
+    }
+    assert [item.text for item in find(files, "tent")] == ["The tent leaks"]
+    assert [item.text for item in find(files, "zebra")] == [ZEBRA]
+    assert [item.text for item in find(files, "zebra tent")] == [ZEBRA, "The tent leaks"]
+
+
+async def test_a_description_leaves_its_note_and_the_index_and_the_facts_below_it_stay(scope: Scope) -> None:
+    path = write(scope, "trips.md", note("Ann went to Kiel", description="The tent leaks", name="trips"))
+    index = write(scope, "MEMORY.md", "- [Trips](trips.md): The tent leaks\n")
+    await forget(scope, fact("The tent leaks", "trips.md"))
+    assert path.read_text() == note("Ann went to Kiel", description="Ann went to Kiel", name="trips")
+    assert index.read_text() == "- [trips](trips.md)\n"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.facts import facts
-from memory.gone import Gone, Item, gone
+from memory.gone import Gone, Item, gone, mentioning
 from memory.metadata import parse
 from memory.provenance import fact_hash
 from memory.redaction import index_without, neutral, redacted
@@ -252,3 +252,33 @@ def test_what_goes_over_the_end_of_a_line_is_seen() -> None:
     what = forgotten(*corpus, said=told)
     index = "Ann was advised\nno sugar\n\nTea\n"
     assert index_without(index, what.betrays, names=lambda name: name) == "\nTea\n"
+
+
+@pytest.mark.parametrize(
+    "aside", ["> garden plans", "| garden | rake |\n|---|---|\n| garden | hose |", "```\ngarden = 12\n```"]
+)
+def test_what_only_shares_a_word_stays_and_so_do_headings_and_names_with_that_word(aside: str) -> None:
+    said = "Ann sold the garden"
+    text = f"---\nname: garden\ndescription: the garden\n---\n\n# Garden\n\n{aside}\n\nIt rains.\n"
+    what = gone({"garden.md": text, "x.md": f"- {said}\n"}, [Item(note="x.md", hash=fact_hash(said))])
+    assert redacted(text, what.same, what.betrays, title="note 1") == text
+    assert next(neutral("garden.md", what.betrays)) == "garden.md"
+    assert mentioning({"garden.md": text}, what) == []
+
+
+def test_a_quote_that_tells_the_fact_goes_beside_one_that_shares_a_word_with_it() -> None:
+    said = "Ann sold the garden"
+    text = f"> the garden was sold by Ann\n\n> garden plans\n\n- {said}\n- It rains\n"
+    what = gone({"x.md": text}, [Item(note="x.md", hash=fact_hash(said))])
+    assert redacted(text, what.same, what.betrays, title="x") == "\n> garden plans\n\n- It rains\n"
+
+
+def test_what_somebody_else_said_is_cut_only_where_it_repeats_the_fact() -> None:
+    quotes = ["> I have diabetes", f"> It is so: {GONE}!"]
+    text = "\n\n".join(quotes) + "\n"
+    files = {"a.md": text, "b.md": STAY, "gone.md": f"- {GONE}\n"}
+    items = [Item(note="gone.md", hash=fact_hash(GONE))]
+    what = gone(files, items, others=frozenset(map(fact_hash, quotes)))
+    assert redacted(text, what.same, what.betrays, title="x") == "> I have diabetes\n\n"
+    what = gone(files, items)
+    assert redacted(text, what.same, what.betrays, title="x") == ""

@@ -64,15 +64,24 @@ class ScriptedFork:
 
     outcome: Outcome = Outcome.COMPLETED
     written: tuple[Path, ...] = ()
+    failed: tuple[Path, ...] = ()
+    left_out: tuple[str, ...] = ()
     asked: list[tuple[str, Rights, int]] = field(default_factory=list)
 
     async def __call__(self, prompt: str, *, rights: Rights, max_turns: int) -> RunReport:
         self.asked.append((prompt, rights, max_turns))
-        return RunReport(outcome=self.outcome, written=self.written, text="", turns=2)
+        return RunReport(
+            outcome=self.outcome,
+            written=self.written,
+            text="",
+            turns=2,
+            failed=self.failed,
+            left_out=self.left_out,
+        )
 
 
 async def run(scope: Scope, fork: ScriptedFork, settings: MemorySettings = SETTINGS) -> Extracted:
-    return await extract(scope, TURN, fork, Scanner(), settings, clock)
+    return await extract(scope, TURN, fork=fork, scanner=Scanner(), settings=settings, clock=clock)
 
 
 async def prompt_for(scope: Scope, pending: Pending = TURN, settings: MemorySettings = SETTINGS) -> str:
@@ -80,8 +89,8 @@ async def prompt_for(scope: Scope, pending: Pending = TURN, settings: MemorySett
     return await extraction_prompt(scope, pending, Scanner(), settings, log=log)
 
 
-def reason(scope: Scope, pending: Pending, settings: MemorySettings = SETTINGS, *, main_agent: bool = True) -> str:
-    decision = decide(scope, pending, settings, main_agent=main_agent)
+def reason(scope: Scope, pending: Pending, settings: MemorySettings = SETTINGS) -> str:
+    decision = decide(scope, pending, settings)
     assert (decision.verdict is Verdict.RUN) == (not decision.reason)
     return decision.reason
 
@@ -95,7 +104,6 @@ def test_guards_stand_in_their_order(scope: Scope) -> None:
     off = replace(scope, enabled=False)
     nothing = Pending(new_messages=0, turns=1, direct_writes=(scope.index,))
     written = Pending(new_messages=2, turns=1, direct_writes=(scope.index,))
-    assert reason(off, nothing, throttled, main_agent=False) == "not_main_agent"
     assert reason(off, nothing, throttled) == "disabled"
     assert reason(scope, nothing, throttled) == "nothing_new"
     assert reason(scope, written, throttled) == "throttled"
@@ -117,6 +125,25 @@ def test_a_forced_run_ignores_the_throttle_but_not_a_direct_write(scope: Scope) 
     throttled = MemorySettings(extraction_throttle=3)
     assert reason(scope, replace(TURN, forced=True), throttled) == ""
     assert reason(scope, replace(TURN, forced=True, direct_writes=(scope.index,)), throttled) == "direct_write"
+
+
+@pytest.mark.parametrize(
+    ("talks", "turns", "forced", "skips"),
+    [
+        (1, 1, False, True),
+        (3, 3, False, True),  # the throttle alone has held the others back
+        (2, 1, False, False),  # one was stopped
+        (4, 4, False, False),  # a run has failed, or another one was under way
+        (3, 3, True, False),
+    ],
+)
+def test_a_direct_write_hides_no_turn_that_was_stopped_or_looked_at_in_vain(
+    scope: Scope, talks: int, turns: int, forced: bool, skips: bool
+) -> None:
+    pending = Pending(new_messages=2 * talks, turns=turns, talks=talks, forced=forced, direct_writes=(scope.index,))
+    throttle = 1 if talks == 1 else 3
+    found = decide(scope, replace(pending, turns=max(turns, throttle)), MemorySettings(extraction_throttle=throttle))
+    assert found.verdict is (Verdict.SKIP_MOVE_CURSOR if skips else Verdict.RUN)
 
 
 def test_a_write_elsewhere_or_in_a_shared_chat_does_not_skip_the_run(scope: Scope, tmp_path: Path) -> None:
@@ -233,7 +260,7 @@ async def test_a_log_that_a_hand_made_unreadable_is_left_and_a_run_that_could_no
         path.write_bytes(b"- caf\xe9\n")
         return RunReport(outcome=Outcome.COMPLETED, written=(), text="", turns=2)
 
-    assert not (await extract(log, TURN, spoilt, Scanner(), SETTINGS, clock)).cursor_moves
+    assert not (await extract(log, TURN, fork=spoilt, scanner=Scanner(), settings=SETTINGS, clock=clock)).cursor_moves
     assert path.with_name("2031-05-06.2.md").as_posix() in await prompt_for(log)
     assert (await run(log, ScriptedFork())).cursor_moves
 
@@ -306,6 +333,20 @@ async def test_the_cursor_moves_on_a_run_that_ended_well(
     assert bool(extracted.notice) == (moves and writes)
 
 
+@pytest.mark.parametrize("outcome", [Outcome.COMPLETED, Outcome.TURN_CAP, Outcome.REFUSED])
+@pytest.mark.parametrize("mode", [Mode.AUTO, Mode.LOG])
+async def test_a_run_that_could_not_write_all_has_failed_however_it_ended(
+    scope: Scope, outcome: Outcome, mode: Mode
+) -> None:
+    written, meter = note(scope, "a.md", "A"), RecordingMeter()
+    fork = ScriptedFork(outcome, (written,), failed=(scope.memory_dir / "b.md",))
+    extracted = await extract(
+        replace(scope, mode=mode), TURN, fork=fork, scanner=Scanner(), settings=SETTINGS, clock=clock, meter=meter
+    )
+    assert (extracted.cursor_moves, extracted.notice) == (False, "")
+    assert ("extractions", {"outcome": "failed"}, 1) in meter.counted
+
+
 async def test_the_notice_counts_own_and_team_notes_and_names_them(team_scope: Scope) -> None:
     names = {"a.md": "Tea", "b.md": "Boat", "team/c.md": "Launch"}
     written = tuple(note(team_scope, name, title) for name, title in names.items())
@@ -329,9 +370,16 @@ async def test_notices_are_as_long_as_the_settings_say(scope: Scope, count: int,
     assert (await run(scope, ScriptedFork(written=tuple(written)), settings)).notice == line
 
 
-async def test_index_deletions_and_nothing_give_no_notice(scope: Scope) -> None:
+async def test_a_note_that_a_run_has_removed_is_told(scope: Scope) -> None:
+    gone = scope.memory_dir / "plants.md"
+    assert (await run(scope, ScriptedFork(written=(gone,)))).notice == "Removed plants.md"
+    kept = note(scope, "a.md", "Tea")
+    assert (await run(scope, ScriptedFork(written=(kept, gone)))).notice == "Saved 1 memory: Tea · Removed plants.md"
+
+
+async def test_the_index_alone_and_nothing_give_no_notice(scope: Scope) -> None:
     scope.index.write_text("- [A](a.md)\n")
-    for written in ((), (scope.index,), (scope.memory_dir / "deleted.md",)):
+    for written in ((), (scope.index,)):
         extracted = await run(scope, ScriptedFork(written=written))
         assert (extracted.notice, extracted.saved, extracted.cursor_moves) == ("", (), True)
 
@@ -356,7 +404,7 @@ async def test_a_run_is_measured_whatever_came_of_it(team_scope: Scope) -> None:
     meter = RecordingMeter()
     written = (note(team_scope, "a.md", "A"), note(team_scope, "team/b.md", "B"), team_scope.index)
     for fork in (ScriptedFork(written=written), ScriptedFork(Outcome.FAILED)):
-        await extract(team_scope, TURN, fork, Scanner(), SETTINGS, clock, meter=meter)
+        await extract(team_scope, TURN, fork=fork, scanner=Scanner(), settings=SETTINGS, clock=clock, meter=meter)
     outcomes = [labels["outcome"] for what, labels, _ in meter.counted if what == "extractions"]
     assert outcomes == ["completed", "failed"]
     assert meter.values("extracted_memories") == [1, 1, 0, 0]
@@ -371,3 +419,12 @@ def test_who_has_opted_out_of_extraction_has_no_runs(scope: Scope) -> None:
     assert decide(silent, replace(TURN, forced=True), SETTINGS) == Decision(
         verdict=Verdict.SKIP_KEEP_CURSOR, reason="disabled"
     )
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [(("npm access token",), "1 secret left out: npm access token"), (("A", "B", "A"), "3 secrets left out: A, B")],
+)
+async def test_the_notice_says_what_secrets_were_left_out(scope: Scope, kinds: tuple[str, ...], told: str) -> None:
+    extracted = await run(scope, ScriptedFork(written=(note(scope, "tea.md", "Tea"),), left_out=kinds))
+    assert extracted.notice == f"Saved 1 memory: Tea ({told})"

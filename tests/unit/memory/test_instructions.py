@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from memory.disk import Folder, Stored
 from memory.instructions import loading
-from memory.instructions.files import InstructionFile, Loaded
+from memory.instructions.files import InstructionFile, Kind, Loaded
 from memory.instructions.layers import Instructions
 from memory.instructions.settings import InstructionSettings
 from memory.instructions.telling import describe
@@ -311,6 +311,7 @@ async def test_what_may_not_be_read_is_said_and_stops_nothing(world: World, monk
     loaded = await world.load()
     assert paths(loaded.files) == [kept]
     assert [skipped.label for skipped in loaded.skipped] == ["~/CLAUDE.md", "~/rules/closed"]
+    assert loaded.unreadable == (Kind.USER, Kind.USER)
 
 
 async def test_layers_can_be_dropped_and_all_of_it_turned_off(world: World) -> None:

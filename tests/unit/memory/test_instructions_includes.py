@@ -160,6 +160,7 @@ CLOSED = [
     "homes/ann/agent-memory/reviewer/MEMORY.md",
     "homes/ann/projects/{slug}/agent-memory-local/reviewer/x.md",
     "src/apollo/.claude/agent-memory/reviewer/x.md",
+    "src/apollo/secret/.claude/agent-memory/reviewer/x.md",
     "homes/ann-2/CLAUDE.md",
     "etc/CLAUDE.md",
     "outside.md",

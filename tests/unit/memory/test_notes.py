@@ -152,14 +152,6 @@ async def test_lines_are_found_whatever_their_ends(notes: Notes, scope: Scope) -
     assert edited.text == "1\r\n2\r\n"
 
 
-async def test_most_of_an_unread_note_is_not_edited_away(notes: Notes, scope: Scope) -> None:
-    big = await put(notes, scope, "a.md", "x" * 5000 + "end")
-    with pytest.raises(WriteRefused, match="read it first"):
-        await notes.edit(scope, Path("a.md"), "x", "", expected=None, replace_all=True)
-    await notes.edit(scope, Path("a.md"), "x", "", expected=big.hash, replace_all=True)
-    assert on_disk(scope, "a.md") == "end"
-
-
 async def test_appended_text_stands_on_its_own_lines(notes: Notes, scope: Scope) -> None:
     log = Path("logs/2026/01/2026-01-02.md")
     await notes.append(scope, log, "- one")
@@ -210,6 +202,24 @@ async def test_a_secret_is_kept_out_of_the_team_even_in_two_halves(notes: Notes,
         await notes.edit(scope, Path("team/a.md"), "-rest", TOKEN[9:], expected=None)
     private = await put(notes, scope, "a.md", f"key {TOKEN}")
     assert [TOKEN in warning for warning in private.warnings] == [False]
+
+
+async def test_who_passes_on_what_others_say_adds_no_secret_and_takes_none_out_that_is_there(
+    notes: Notes, scope: Scope
+) -> None:
+    mark, other = "[GitHub personal access token removed]", TOKEN.replace("a1", "b2")
+    await put(notes, scope, "a.md", f"by hand: {TOKEN}\n")
+    careful = notes.without_secrets()
+    added = await careful.append(scope, Path("a.md"), f"- new: {other}, old: {TOKEN}, a half: {other[:9]}-rest")
+    assert added.left_out == ("GitHub personal access token",)
+    assert on_disk(scope, "a.md") == f"by hand: {TOKEN}\n- new: {mark}, old: {TOKEN}, a half: {other[:9]}-rest\n"
+    await careful.edit(scope, Path("a.md"), "-rest", other[9:], expected=None)
+    edited = await careful.edit(scope, Path("a.md"), f"by hand: {TOKEN}", "moved", expected=None)
+    assert edited.text == f"moved\n- new: {mark}, old: {TOKEN}, a half: {mark}\n"
+    written = await careful.write(scope, Path("a.md"), f"{other}\n", expected=edited.hash)
+    assert (written.text, written.left_out) == (f"{mark}\n", ("GitHub personal access token",))
+    with pytest.raises(WriteRefused, match="name"):
+        await put(careful, scope, f"{TOKEN}.md", "text")
 
 
 async def test_a_secret_that_came_from_elsewhere_does_not_keep_a_note_from_being_deleted(
@@ -284,6 +294,21 @@ async def test_bytes_that_are_no_text_can_be_read_and_are_never_overwritten(note
     with pytest.raises(WriteRefused, match="not UTF-8"):
         await notes.write(scope, Path("a.md"), "x", expected=seen.hash)
     assert first.path.read_bytes() == b"\xef\xbb\xbfcaf\xe9"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+async def test_a_note_in_utf_16_is_read_as_it_is_and_never_overwritten(
+    notes: Notes, scope: Scope, encoding: str
+) -> None:
+    first = await put(notes, scope, "a.md")
+    first.path.write_bytes(wide := "\ufeffcafé\n".encode(encoding))
+    seen = await notes.read(scope, Path("a.md"))
+    assert seen.text == "café\n"
+    with pytest.raises(WriteRefused, match="not UTF-8"):
+        await notes.edit(scope, Path("a.md"), "café", "tea", expected=None)
+    assert first.path.read_bytes() == wide
+    await notes.delete(scope, Path("a.md"), expected=seen.hash)
+    assert not first.path.exists()
 
 
 async def test_a_missing_or_oversized_file_is_said_to_be_so(notes: Notes, scope: Scope) -> None:
@@ -427,13 +452,30 @@ async def test_a_day_log_keeps_the_kind_of_a_secret_and_not_the_secret(notes: No
     log = Path("logs/2026/05/2026-05-01.md")
     written = await notes.append(scope, log, f"- 12:00 Ann: the key is {TOKEN}")
     assert on_disk(scope, str(log)) == "- 12:00 Ann: the key is [GitHub personal access token removed]\n"
-    assert written.warnings == ()
+    assert (written.warnings, written.left_out) == ((), ("GitHub personal access token",))
 
 
-async def test_a_name_that_is_a_secret_is_kept_out_of_the_team(notes: Notes, scope: Scope) -> None:
+@pytest.mark.parametrize("name", [f"{TOKEN}.md", f"{TOKEN}/a.md", f"b/{TOKEN}/c/a.md"])
+async def test_a_name_that_is_a_secret_is_kept_out_of_the_team_and_by_runs_out_of_private_memory(
+    notes: Notes, scope: Scope, name: str
+) -> None:
     with pytest.raises(WriteRefused, match="GitHub") as refusal:
-        await put(notes, scope, f"team/{TOKEN}.md", "text")
+        await put(notes, scope, f"team/{name}", "text")
     assert TOKEN not in str(refusal.value)
+    with pytest.raises(WriteRefused, match="holds a secret"):
+        await put(notes.without_secrets(), scope, name, "text")
+    await put(notes, scope, name, "by hand")
+
+
+async def test_a_secret_is_one_with_the_backslashes_of_markdown_too(notes: Notes, scope: Scope) -> None:
+    escaped, careful = TOKEN.replace("_", "\\_"), notes.without_secrets()
+    with pytest.raises(WriteRefused, match="GitHub"):
+        await put(notes, scope, "team/a.md", f"key {escaped}")
+    assert (await put(notes, scope, "a.md", f"by hand: {escaped}\n")).warnings
+    added = await careful.append(scope, Path("a.md"), f"- a\\*b\n- {escaped.replace('a1', 'b2')}\n- {escaped}")
+    mark = "[GitHub personal access token removed]"
+    assert added.text == f"by hand: {escaped}\n- a\\*b\n- {mark}\n- {escaped}\n"
+    assert added.left_out == ("GitHub personal access token",)
 
 
 async def test_a_lease_that_is_not_free_in_time_is_an_error(leases: LocalLeases, scope: Scope) -> None:

@@ -1,6 +1,9 @@
 """Where memory lies and what stays outside."""
 
 import os
+import unicodedata
+from dataclasses import replace
+from itertools import permutations, product
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,24 @@ from memory.paths import (
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings, enabled
 
+ALIKE = (
+    "ann",
+    "Ann",
+    "ANN",
+    "ann ",
+    "a/nn",
+    "..",
+    "",
+    "_chat",
+    "\u00e9",
+    "e\u0301",
+    "memory",
+    "{principal}",
+    "{project}",
+)
+TEMPLATE_PARTS = st.sampled_from(
+    ["{principal}", "{project}", "m-{principal}", "{principal}{project}", "{project}-x", "memory", "..", ".", "", "a b"]
+)
 IDS = st.one_of(st.text(max_size=90), st.from_regex(r"[a-z0-9-]{1,20}(-[0-9a-f]{16})?", fullmatch=True))
 
 
@@ -32,6 +53,11 @@ def make_scope(
     return homes.scope(
         principal=principal, project=project, member=member, shared=False, mode=Mode.AUTO, timezone="UTC"
     )
+
+
+def folded(place: Path) -> Path:
+    """Return a path as file systems have it that ignore case and Unicode forms."""
+    return Path(unicodedata.normalize("NFC", str(place)).casefold())
 
 
 def make_homes(root: Path, *, override: str | None = None, directory: str | None = None) -> Homes:
@@ -94,6 +120,42 @@ def test_one_project_of_two_principals_has_two_directories(tmp_path: Path) -> No
     ann, bob = (make_scope(homes, principal=name, project=project) for name in ("ann", "bob"))
     assert ann.memory_dir != bob.memory_dir
     assert ann.memory_dir.parent.name == bob.memory_dir.parent.name
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    template=st.lists(TEMPLATE_PARTS, min_size=1, max_size=4).map("/".join),
+    start=st.sampled_from(["{tmp}/", "{tmp}/homes/", "~/", "/srv/", ""]),
+    by_operator=st.booleans(),
+    principals=st.lists(st.one_of(IDS, st.sampled_from(ALIKE)), min_size=2, max_size=4, unique=True),
+    names=st.lists(st.one_of(st.none(), IDS, st.sampled_from(ALIKE)), min_size=1, max_size=3, unique=True),
+    root=st.sampled_from([None, "", "code", "homes", "homes/ann", "homes/ann/projects"]),
+)
+def test_two_principals_never_share_a_directory(
+    tmp_path_factory: pytest.TempPathFactory,
+    *,
+    template: str,
+    start: str,
+    by_operator: bool,
+    principals: list[str],
+    names: list[str | None],
+    root: str | None,
+) -> None:
+    top = Path(os.path.realpath(tmp_path_factory.getbasetemp()))
+    given = (start + template).replace("{tmp}", str(top))
+    try:
+        homes = make_homes(top / "homes", **{"override" if by_operator else "directory": given})
+    except SharedDirectory:
+        return
+    projects = [
+        None if name is None else ProjectRef(name=name, root=None if root is None else top / root) for name in names
+    ]
+    owned = {who: [make_scope(homes, principal=who, project=project) for project in projects] for who in principals}
+    for (_, scopes), (_, others) in permutations(owned.items(), 2):
+        for scope, other in product(scopes, others):
+            reached = [folded(place) for place in (*scope.readable, *scope.writable)]
+            foreign = folded(other.memory_dir)
+            assert not any(foreign.is_relative_to(place) or place.is_relative_to(foreign) for place in reached)
 
 
 @pytest.mark.parametrize("given", ["~/", "~/.", "~/..", "/", "/a", "/a/../b", "../m", "m", "a\0b", "\\\\s\\h", "//s/h"])
@@ -293,6 +355,40 @@ def test_a_worktree_that_its_repository_does_not_list_keeps_its_own_memory(tmp_p
     base = Path(os.path.realpath(tmp_path))
     make_worktree(base / "main", base / "side", listed=False)
     assert canonical_root(base / "side") == base / "side"
+
+
+def test_projects_with_a_team_of_their_own_share_nothing_though_they_lie_in_one_checkout(tmp_path: Path) -> None:
+    base, homes = Path(os.path.realpath(tmp_path)), make_homes(tmp_path / "homes")
+    make_worktree(base / "main", base / "side")
+    (base / "main/deep").mkdir()
+    projects = [ProjectRef(name=name, root=base / where) for name, where in (("a", "main"), ("b", "main/deep"))]
+    assert len({make_scope(homes, project=project).memory_dir for project in projects}) == 2
+    moved = ProjectRef(name="a", root=base / "side")
+    assert make_scope(homes, project=moved).memory_dir == make_scope(homes, project=projects[0]).memory_dir
+    same = [replace(project, repo="o/r") for project in projects]
+    assert len({make_scope(homes, project=project).memory_dir for project in same}) == 1
+
+
+def test_no_project_reaches_into_what_the_host_keeps(tmp_path: Path) -> None:
+    kept = tmp_path / "gateway"
+    kept.mkdir()
+    homes = Homes(tmp_path / "elsewhere/homes", settings=MemorySettings(), kept=(kept,))
+    for root in (tmp_path, kept, kept / "deep"):
+        assert make_scope(homes, project=ProjectRef(name="a", root=root)).project_root is None
+
+
+def test_the_agents_memory_of_a_project_that_lies_within_another_is_not_read_from_there(tmp_path: Path) -> None:
+    homes, root = make_homes(tmp_path / "homes"), tmp_path / "mono"
+    own, others = (root / each / ".claude/agent-memory/gardener/x.md" for each in (".", "secret"))
+    for path in (own, others):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    scope = make_scope(homes, project=ProjectRef(name="garden", root=root))
+    assert readable_path(scope, str(own)) == Path(os.path.realpath(own))
+    with pytest.raises(PathRefused, match="another project"):
+        readable_path(scope, str(others))
+    inner = make_scope(homes, project=ProjectRef(name="secret", root=root / "secret"))
+    assert readable_path(inner, str(others)) == Path(os.path.realpath(others))
 
 
 @pytest.mark.parametrize("text", ["", "gitdir:", "gitdir: /nowhere", "nonsense", "gitdir: a\nb", "gitdir: \0"])

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from memory.citations import Citations
 from memory.doubles import LocalLeases
 from memory.errors import WriteRefused
+from memory.extraction_witness import ExtractionWitness
 from memory.notes import Notes
 from memory.provenance import (
-    ExtractionWitness,
     Placed,
     Spoken,
     Witness,
@@ -220,7 +221,7 @@ class TestExtraction:
     async def test_what_is_noted_elsewhere_is_refused_and_what_is_new_is_not(
         self, scope: Scope, notes: Notes, noted: Path
     ) -> None:
-        seen = notes.watched(ExtractionWitness(heard=[said("I drink tea and live in Kiel", at=JUNE)], shown=()))
+        seen = notes.watched(ExtractionWitness(Citations([said("I drink tea and live in Kiel", at=JUNE)]), shown=()))
         again = scope.memory_dir / "again.md"
         with pytest.raises(WriteRefused, match=r"already noted in drinks\.md"):
             await seen.write(scope, again, "- Ann drinks tea (2026-06-01)\n", expected="")
@@ -231,7 +232,9 @@ class TestExtraction:
 
     async def test_a_date_on_which_it_was_not_said_is_part_of_the_fact(self, scope: Scope, notes: Notes) -> None:
         (scope.memory_dir / "old.md").write_text("- The meeting is (2026-07-01)\n- Rent is due (Ann, 2026-07-01)\n")
-        seen = notes.watched(ExtractionWitness(heard=[said("The meeting and the rent: August")], shown=()))
+        seen = notes.watched(
+            ExtractionWitness(Citations([said("The meeting is in August, and the rent is due")]), shown=())
+        )
         new = scope.memory_dir / "new.md"
         await seen.write(scope, new, "- The meeting is (2026-08-01)\n", expected="")
         await seen.append(scope, new, "- Rent is due (Ann, 2026-08-01)")
@@ -243,7 +246,7 @@ class TestExtraction:
         self, scope: Scope, notes: Notes, name: str
     ) -> None:
         (scope.memory_dir / "old.md").write_text(f"- Rent is due ({name}, 2026-04-01)\n")
-        seen = notes.watched(ExtractionWitness(heard=[said("The rent")], shown=()))
+        seen = notes.watched(ExtractionWitness(Citations([said("The rent")]), shown=()))
         with pytest.raises(WriteRefused, match="already noted"):
             await seen.write(scope, scope.memory_dir / "new.md", f"- Rent is due ({name}, 2026-05-01)\n", expected="")
 
@@ -251,7 +254,7 @@ class TestExtraction:
         self, scope: Scope, notes: Notes, noted: Path
     ) -> None:
         (scope.memory_dir / "old.md").write_text("- Ann drinks coffee\n")
-        seen = notes.watched(ExtractionWitness(heard=[said("I drink tea now")], shown=["Ann likes milk"]))
+        seen = notes.watched(ExtractionWitness(Citations([said("I drink tea now")]), shown=["Ann likes milk"]))
         await seen.edit(scope, scope.memory_dir / "old.md", "coffee", "tea", expected=None)
         await seen.delete(scope, noted, expected=None)
         await seen.write(scope, scope.memory_dir / "new.md", "- Ann likes milk\n", expected="")
@@ -259,14 +262,16 @@ class TestExtraction:
     async def test_what_was_only_recalled_is_refused_unless_a_human_says_it(self, scope: Scope, notes: Notes) -> None:
         write = ("- The team keeps an okapi\n- Ann lives in Kiel\n", scope.memory_dir / "okapi.md")
         shown = ["The team keeps an okapi (2026-05-01)"]
-        deaf = notes.watched(ExtractionWitness(heard=[said("I live in Kiel")], shown=shown))
+        deaf = notes.watched(ExtractionWitness(Citations([said("I live in Kiel")]), shown=shown))
         with pytest.raises(WriteRefused, match=r"nobody said this.*okapi"):
             await deaf.write(scope, write[1], write[0], expected="")
-        heard = notes.watched(ExtractionWitness(heard=[said("Yes, our team keeps an okapi")], shown=shown))
+        heard = notes.watched(
+            ExtractionWitness(Citations([said("Yes, our team keeps an okapi, and I live in Kiel")]), shown=shown)
+        )
         await heard.write(scope, write[1], write[0], expected="")
 
     async def test_a_change_without_a_new_fact_is_let_through(self, scope: Scope, notes: Notes, noted: Path) -> None:
-        witness = ExtractionWitness(heard=(), shown=["Ann likes milk"])
+        witness = ExtractionWitness(Citations(()), shown=["Ann likes milk"])
         await notes.watched(witness).edit(scope, noted, "name: drinks", "name: Drinks", expected=None)
         await notes.watched(witness).edit(scope, noted, "\n- Ann likes milk", "", expected=None)
         assert [fact.fact for fact in witness.gone] == ["Ann likes milk"]

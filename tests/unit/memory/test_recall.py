@@ -16,9 +16,11 @@ from memory.recall import SCHEMA, Recall, Recalled, Shown, has_content
 from memory.scan import NoteHeader, Scanner
 from memory.scope import Mode, OptOut, Part, Scope
 from memory.settings import MemorySettings
+from tests.waiting import HANGS
 
 NOW = datetime(2031, 5, 5, 12, tzinfo=UTC)
-QUICK = MemorySettings(recall_deadline=0.3, recall_fallback=False)
+PATIENT = MemorySettings(recall_deadline=HANGS, recall_fallback=False)
+HASTY = PATIENT.model_copy(update={"recall_deadline": 0.3})
 
 
 def clock() -> datetime:
@@ -62,7 +64,8 @@ def scope(tmp_path: Path) -> Scope:
     )  # fmt: skip
 
 
-def note(scope: Scope, name: str, body: str = "text", *, about: str = "about", age: float = 0.0) -> Path:
+def note(scope: Scope, name: str, body: str = "", *, about: str = "about", age: float = 0.0) -> Path:
+    body = body or f"text of {name}"
     path = scope.memory_dir / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"---\nname: {name}\ndescription: {about}\ntype: user\n---\n\n{body}\n")
@@ -72,7 +75,7 @@ def note(scope: Scope, name: str, body: str = "text", *, about: str = "about", a
 
 
 async def recall(
-    scope: Scope, ask: Selector, *, message: str = "hello there", settings: MemorySettings = QUICK,
+    scope: Scope, ask: Selector, *, message: str = "hello there", settings: MemorySettings = PATIENT,
     shown: Shown | None = None, tools: Sequence[str] = (),
 ) -> tuple[Recalled, ...]:  # fmt: skip
     found = Recall(ask, Scanner(limit=10_000), settings, clock)
@@ -133,7 +136,7 @@ async def test_what_was_shown_is_not_offered_again_and_with_nothing_left_nobody_
 
 async def test_what_has_changed_since_it_was_shown_is_offered_again_and_says_so(scope: Scope) -> None:
     for name in ("a.md", "b.md"):
-        note(scope, name, "the old words", age=1)
+        note(scope, name, f"the old words of {name}", age=1)
     first = await recall(scope, picks("a.md", "b.md"))
     seen = Shown(names=frozenset({"a.md", "b.md"}), mtimes={item.name: item.mtime for item in first})
     assert await recall(scope, picks("a.md", "b.md"), shown=seen) == ()
@@ -168,15 +171,15 @@ async def test_a_broken_or_late_answer_costs_only_the_recall(
     scope: Scope, answer: Mapping[str, Any] | Exception | None
 ) -> None:
     note(scope, "a.md", "Ann likes green tea")
-    async with asyncio.timeout(2):
-        assert await recall(scope, Selector([answer]), message="green tea") == ()
+    async with asyncio.timeout(HANGS):
+        assert await recall(scope, Selector([answer]), message="green tea", settings=HASTY) == ()
 
 
 @pytest.mark.parametrize("answer", [SideCallFailed("no JSON"), None], ids=repr)
 async def test_the_local_ranking_stands_in_above_its_threshold(scope: Scope, answer: Exception | None) -> None:
     note(scope, "a.md", "Ann likes green tea")
     note(scope, "b.md", "the boat leaves at noon and a cup is on board")
-    settings = MemorySettings(recall_deadline=0.3)
+    settings = MemorySettings(recall_deadline=2.5 if answer is None else HANGS)
     ask = Selector([answer])
     found = await recall(scope, ask, message="green tea in my cup", settings=settings)
     assert [item.name for item in found] == ["a.md"]
@@ -197,7 +200,7 @@ async def test_beyond_the_manifests_limit_the_ranking_adds_old_notes_that_match(
         note(scope, f"{n}.md", age=n)
     note(scope, "old.md", "the zebra stays", age=99)
     ask = picks("old.md")
-    settings = QUICK.model_copy(update={"scan_limit": 3})
+    settings = PATIENT.model_copy(update={"scan_limit": 3})
     found = await recall(scope, ask, message="the zebra", settings=settings)
     assert [item.name for item in found] == ["old.md"]
     assert [name for name in ("0.md", "2.md", "3.md", "4.md") if name in ask.asked[0]] == ["0.md", "2.md"]
@@ -289,13 +292,13 @@ class BrokenRanking(Ranking):
 
 async def test_a_broken_ranking_leaves_the_choice_to_the_selector(scope: Scope) -> None:
     note(scope, "a.md")
-    found = Recall(picks("a.md"), Scanner(), QUICK, clock, BrokenRanking())
+    found = Recall(picks("a.md"), Scanner(), PATIENT, clock, BrokenRanking())
     assert [item.name for item in await found(scope, "hello there", shown=Shown())] == ["a.md"]
 
 
 async def test_a_note_that_has_nothing_to_show_is_dropped(scope: Scope) -> None:
-    note(scope, "a.md", "", about="")
-    note(scope, "b.md", "", about="only the description says it")
+    note(scope, "a.md", " ", about="")
+    note(scope, "b.md", " ", about="only the description says it")
     found = await recall(scope, picks("a.md", "b.md"))
     assert [item.name for item in found] == ["b.md"]
     assert found[0].block.endswith("\n\nonly the description says it\n</reminder>")
@@ -303,7 +306,7 @@ async def test_a_note_that_has_nothing_to_show_is_dropped(scope: Scope) -> None:
 
 async def test_the_shape_of_a_recall_is_measured_also_when_nothing_is_chosen(scope: Scope) -> None:
     meter = RecordingMeter()
-    found = Recall(picks("a.md"), Scanner(), QUICK, clock, meter=meter)
+    found = Recall(picks("a.md"), Scanner(), PATIENT, clock, meter=meter)
     await found(scope, "hello there", shown=Shown())
     note(scope, "a.md", age=49)
     note(scope, "b.md")
@@ -315,8 +318,58 @@ async def test_the_shape_of_a_recall_is_measured_also_when_nothing_is_chosen(sco
     assert len(meter.values("recall_seconds")) == 2
 
 
-async def test_a_recall_whose_selector_failed_is_measured_as_such(scope: Scope) -> None:
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (Selector([SideCallFailed("no")]), "broken"),
+        (Selector([{"selected_memories": "a.md"}]), "broken"),
+        (Selector([RuntimeError("a bug")]), "broken"),
+        (Selector([None]), "late"),
+        (picks(), "in_time"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_what_came_of_asking_the_selector_is_measured_apart(scope: Scope, ask: Selector, answer: str) -> None:
     meter = RecordingMeter()
     note(scope, "a.md")
-    await Recall(Selector([SideCallFailed("no")]), Scanner(), QUICK, clock, meter=meter)(scope, "hi you", shown=Shown())
-    assert ("recall_chosen", {"source": "none"}, 0) in meter.observed
+    assert await Recall(ask, Scanner(), HASTY, clock, meter=meter)(scope, "hi you", shown=Shown()) == ()
+    source = "selector" if answer == "in_time" else "none"
+    assert [each for each in meter.observed if each[0] == "recall_chosen"] == [
+        ("recall_chosen", {"source": source, "answer": answer}, 0)
+    ]
+
+
+async def test_where_there_is_no_note_to_choose_from_the_selector_counts_as_unasked(scope: Scope) -> None:
+    meter = RecordingMeter()
+    await Recall(picks(), Scanner(), PATIENT, clock, meter=meter)(scope, "hi you", shown=Shown())
+    assert ("recall_chosen", {"source": "none", "answer": "unasked"}, 0) in meter.observed
+
+
+async def test_of_notes_that_say_the_same_the_newest_comes_along_and_the_next_choice_gets_the_place(
+    scope: Scope,
+) -> None:
+    for age, name in enumerate(("new.md", "old.md", "older.md")):
+        note(scope, name, "Ann drinks tea.", age=age)
+    for n in range(5):
+        note(scope, f"{n}.md")
+    ask = picks("older.md", "old.md", "new.md", "0.md", "1.md", "2.md", "3.md", "4.md")
+    assert [item.name for item in await recall(scope, ask)] == ["new.md", "0.md", "1.md", "2.md", "3.md"]
+
+
+async def test_what_only_repeats_what_the_session_was_shown_is_left_out_until_that_changes(scope: Scope) -> None:
+    note(scope, "shown.md", "Ann drinks **tea**.")
+    note(scope, "again.md", "- Ann drinks tea", age=1)
+    note(scope, "else.md", "- Ann drinks coffee", age=1)
+    ask = picks("again.md", "else.md")
+    (first,) = await recall(scope, picks("shown.md"))
+    seen = Shown(names=frozenset({"shown.md"}), mtimes={"shown.md": first.mtime})
+    assert [item.name for item in await recall(scope, ask, shown=seen)] == ["else.md"]
+    note(scope, "shown.md", "Ann drinks water", age=-1)
+    assert [item.name for item in await recall(scope, ask, shown=seen)] == ["again.md", "else.md"]
+
+
+async def test_a_note_that_was_cut_is_no_repetition_of_what_its_beginning_says(scope: Scope) -> None:
+    beginning = "".join(f"- fact {n} of many\n" for n in range(200))
+    note(scope, "long.md", f"{beginning}- and the one at the end", age=1)
+    note(scope, "short.md", beginning)
+    assert {item.name for item in await recall(scope, picks("long.md", "short.md"))} == {"long.md", "short.md"}

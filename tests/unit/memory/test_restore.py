@@ -74,7 +74,7 @@ async def test_an_undo_that_failed_in_part_can_be_repeated_and_leaves_one_copy(n
     described_anew(night.directory)
     new = night.directory / "b.md"
     new.chmod(0o400)
-    assert (await night.undo(night.scope)).restored.failed == (new,)
+    assert (await night.undo(night.scope)).restored.failed == (new, night.scope.index)
     new.chmod(0o600)
     assert (await night.undo(night.scope)).restored.failed == ()
     assert standing(night) == sorted([KIEL, TRAINS, TEA])
@@ -105,6 +105,40 @@ async def test_what_somebody_added_to_the_index_since_stays(night: Night) -> Non
         index.write("- no sugar, ever\n")
     await night.undo(night.scope)
     assert night.texts()["MEMORY.md"] == "- [A](a.md) — tea\n- no sugar, ever\n"
+
+
+async def test_an_undo_names_what_is_back_and_of_all_else_the_reason(
+    night: Night, disk_full: Callable[[str], None]
+) -> None:
+    night.put("c.md", "- a fact about boats\n")
+
+    async def both(run: ScriptedRun, scope: Scope) -> None:
+        await moved(run, scope)
+        await run.write(scope, "c.md", "- boats, a fact about them\n")
+
+    night.run.script = both
+    await night.dream(night.scope)
+    disk_full("a.md")
+    restored = (await night.undo(night.scope)).restored
+    assert [path.name for path in restored.back] == ["c.md"]
+    assert {path.name: reason for path, reason in restored.reasons.items()} == {
+        "a.md": "the file can't be written: No space left on device",
+        "b.md": "it goes once the others are back",
+        "MEMORY.md": "it names notes that are not put back yet",
+    }
+    disk_full("")
+    restored = (await night.undo(night.scope)).restored
+    assert [path.name for path in restored.back] == ["a.md", "b.md", "c.md", "MEMORY.md"]
+    assert restored.reasons == {}
+
+
+async def test_why_a_note_is_not_back_tells_no_folder(tmp_path: Path) -> None:
+    night = Night(tmp_path, lease_wait=0)
+    night.run.script = tidy
+    await night.dream(night.scope)
+    async with night.leases.hold(f"memory:{night.directory}", seconds=30, wait=0):
+        restored = (await night.undo(night.scope)).restored
+    assert restored.reasons[night.directory / "a.md"] == "memory is being written just now"
 
 
 # -- what can't be put back now

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from memory.secret_scan import redact, scan
+from memory.secret_scan import cleared, redact, scan
 
 A35 = "aB3_-" * 7
 SAMPLES = {
@@ -18,6 +18,9 @@ SAMPLES = {
     "anthropic-oauth": "sk-ant-oat01-" + "x" * 95,
     "openai-legacy-key": "sk-" + "a" * 20 + "T3BlbkFJ" + "b" * 20,
     "openai-key": "sk-proj-" + "a" * 74 + "T3BlbkFJ" + "b" * 74,
+    "openrouter-key": "sk-or-v1-" + "0a" * 32,
+    "groq-key": "gsk_" + "aB3d" * 13,
+    "xai-key": "xai-" + "aB3_" * 20,
     "huggingface-token": "hf_" + "aB" * 17,
     "huggingface-org-token": "api_org_" + "aB" * 17,
     "github-pat": "ghp_" + "a1" * 18,
@@ -26,6 +29,7 @@ SAMPLES = {
     "github-oauth": "gho_" + "a1" * 18,
     "github-refresh-token": "ghr_" + "a1" * 18,
     "gitlab-pat": "glpat-" + "a-_1" * 5,
+    "gitlab-runner-token": "glrt-" + "t1_" + "a-_1" * 7 + ".01" + "a1b2c3d",
     "gitlab-deploy-token": "gldt-" + "a-_1" * 5,
     "slack-bot-token": "xoxb-" + "1" * 12 + "-" + "2" * 12 + "-" + "a" * 24,
     "slack-user-token": "xoxp-" + "1" * 12 + "-" + "2" * 12 + "-" + "3" * 12 + "-" + "a" * 32,
@@ -87,6 +91,13 @@ def test_a_secret_is_told_by_exactly_its_own_rule_and_taken_out_alone(rule: str,
         "-----BEGIN PRIVATE KEY-----\nshort\n-----END PRIVATE KEY-----",
         "-----BEGIN PUBLIC KEY-----\n" + "abcd" * 30 + "\n-----END PUBLIC KEY-----",
         "١" * 9 + ":" + A35,
+        "sk-proj-your-own-key-goes-in-here-as-the-manual-says-on-page-10",
+        "sk-proj-" + "X" * 80,
+        "sk-admin-" + "x" * 80,
+        "Sk-or-v1-models, gsk_prefix and xai-org are words of their trade",
+        "glrt-runner-notes",
+        "xoxb-2026-plan",
+        "xai-" + "a" * 30 + " " + "b" * 50,
     ],
 )
 def test_ordinary_text_and_near_misses_pass(text: str) -> None:
@@ -109,6 +120,29 @@ def test_an_armoured_pgp_block_with_headers_is_found_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rule", "secret"),
+    [
+        ("openai-key", "sk-proj-" + "aB3_-" * 30),
+        ("openai-key", "sk-svcacct-" + "aB3d" * 12),
+        ("slack-bot-token", "xoxb-" + "1" * 12 + "-" + "aB3" * 8),
+        ("gitlab-runner-token", "glrt-" + "aB3_-" * 4),
+        ("private-key", "-----BEGIN PRIVATE KEY-----\n" + "abcd" * 50_000 + "\n-----END PRIVATE KEY-----"),
+    ],
+)
+def test_the_other_shapes_of_a_kind_are_told_as_well(rule: str, secret: str) -> None:
+    assert [finding.rule for finding in scan(f"key: {secret}\n")] == [rule]
+    assert redact(f"key: {secret}\n").endswith("removed]\n")
+
+
+def test_a_secret_that_is_known_stays_and_each_other_is_named_once() -> None:
+    known, new = SAMPLES["github-pat"], "ghp_" + "b2" * 18
+    text, labels = cleared(f"{known} {new} {new} {SAMPLES['npm-token']}", known=f"by hand: {known}\n")
+    mark = "[GitHub personal access token removed]"
+    assert text == f"{known} {mark} {mark} [npm access token removed]"
+    assert labels == ("GitHub personal access token", "npm access token")
+
+
+@pytest.mark.parametrize(
     "unit",
     [
         "-----BEGIN PRIVATE KEY-----\n",
@@ -119,6 +153,10 @@ def test_an_armoured_pgp_block_with_headers_is_found_in_any_case() -> None:
         "xoxb-1111111111-",
         "1:",
         "A" * 99,
+        "-----BEGIN PRIVATE KEY-----" + "a-b" * 100_000,
+        "sk-proj-a1",
+        "glrt-t1_",
+        "xoxb-11111111-a",
     ],
 )
 def test_a_megabyte_made_to_be_slow_is_scanned_in_time(unit: str) -> None:

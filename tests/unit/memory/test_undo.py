@@ -29,7 +29,7 @@ def names(paths: tuple[Path, ...]) -> list[str]:
 
 async def test_everything_is_as_before_but_for_the_time_of_the_last_dream(night: Night) -> None:
     result = await night.undo(night.scope)
-    assert names(result.restored.back) == ["a.md", "b.md"]
+    assert names(result.restored.back) == ["a.md", "b.md", "MEMORY.md"]
     assert night.texts() == {
         "a.md": "- one fact about tea\n- another fact about trains\n- a third fact about Kiel\n",
         "MEMORY.md": "- [A](a.md) — tea\n",
@@ -51,7 +51,7 @@ async def test_dreams_that_changed_nothing_or_were_not_kept_do_not_hide_the_one_
     for outcome in (Outcome.COMPLETED, Outcome.FAILED):
         night.run.outcome = outcome
         await night.dream(night.scope, forced=True)
-    assert names((await night.undo(night.scope)).restored.back) == ["a.md", "b.md"]
+    assert names((await night.undo(night.scope)).restored.back) == ["a.md", "b.md", "MEMORY.md"]
 
 
 async def test_what_was_added_since_is_merged_and_what_was_rewritten_is_left(night: Night) -> None:
