@@ -14,9 +14,18 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
+import click
+
 from gateway.stage import DemoFailed, Stage, log_tail, stage_in
 
 _PRIVATE = b"This is a private chat with one person."  # stands in every request of a private chat
+
+
+@click.command()
+@click.option("--keep", type=click.Path(path_type=Path), help="Leave everything in this folder to look at.")
+def demo(*, keep: Path | None) -> None:
+    """Play the whole product on this machine alone: no tokens, no network."""
+    sys.exit(play(keep=keep, say=click.echo))
 
 
 def play(*, keep: Path | None, say: Callable[[str], None]) -> int:

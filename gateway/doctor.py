@@ -3,14 +3,16 @@
 import asyncio
 import json
 import os
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
+import click
 from pydantic import SecretStr
 
-from gateway.checks import agents, machine, services, store
+from gateway.checks import agents, machine, services, store, team
 from gateway.checks.finding import Finding, Limits, Status, fail, off, ok, refused
 from gateway.errors import StartRefused
 from gateway.log import redact
@@ -23,6 +25,13 @@ _SHORTEST_SECRET = 6  # shorter ones stand for no secret, and would be found in 
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def doctor(*, as_json: bool) -> None:
+    """Check settings, tokens, database, folders, clock and limits; each failure with its cure."""
+    sys.exit(asyncio.run(examine(as_json=as_json, say=click.echo)))
 
 
 async def examine(
@@ -94,6 +103,7 @@ def _with_settings(settings: Settings, limits: Limits, now: Callable[[], datetim
         _if_set("telegram", telegram, limits, whole=whole, cure="Set TELEGRAM_BOT_TOKEN to turn it on."),
         _if_set("slack", slack, limits, whole=whole, cure="Set SLACK_BOT_TOKEN and SLACK_APP_TOKEN to turn it on."),
         _if_set("model", model, limits, whole=whole, cure="Set ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL."),
+        _bounded("team", team.check_team(settings, limits), limits),
         _bounded("clock", services.check_clock(settings, limits, now), limits),
         _safe("time zone", asyncio.to_thread(machine.check_zones, settings)),
         _safe("agents", asyncio.to_thread(agents.check_agents, settings)),

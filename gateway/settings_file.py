@@ -33,6 +33,74 @@ TEMPLATE = """\
 [access]
 # These may always write to the bot; others need a pairing code: reverie access approve CODE.
 # owners = []
+
+# Each switch of memory with its default: what holds as long as its line stays a comment.
+[memory]
+# False: no memory at all, for nobody.
+# auto_memory_enabled = true
+# "log": what is new goes into a log of the day, which the night sorts into notes.
+# memory_mode = "auto"
+# Unset: each person's and chat's own folder in homes/. With {principal} as a folder of its own, elsewhere:
+# auto_memory_directory = "/srv/memory/{principal}/{project}"
+# extra_guidelines = ""
+# skip_index = false
+# search_past_context = false
+
+# Notes that come along with a message.
+# recall_enabled = true
+# recall_deadline = 2.0
+# recall_fallback = true
+# recall_max_notes = 5
+# recall_note_lines = 200
+# recall_note_bytes = 4096
+# recall_session_units = 61440
+# scan_limit = 200
+
+# Notes that are taken after an answer, and what is told of that: off, summary or full.
+# extraction_enabled = true
+# extraction_throttle = 1
+# extraction_max_turns = 5
+# extraction_drain = 60.0
+# notices = "summary"
+
+# Agents that the assistant sets to work.
+# agent_max_turns = 20
+# agent_snapshots = true
+
+# The dream, which puts notes in order at night, and the sorting of day logs.
+# auto_dream_enabled = true
+# dream_min_hours = 24.0
+# dream_min_sittings = 5
+# dream_scan_minutes = 10.0
+# dream_max_turns = 30
+# dream_max_minutes = 60.0
+# dream_max_removed = 0.2
+# dream_tokens_per_run = 1000000
+# dream_tokens_per_night = 5000000
+# distil_max_turns = 30
+# Unset: for ever. Else so many days:
+# log_keep_days = 365
+
+# What the chats and members of a project share. Writes from private chats: ask, direct or off.
+# team_memory_enabled = true
+# team_writes = "ask"
+# Unset: this gateway's own store. Else another server, and the token that it gave out:
+# team_server_url = "https://team.example.org"
+# team_token = ""
+# team_grants = {}
+# team_timeout = 30.0
+# team_pull_deadline = 2.0
+# team_pull_minutes = 15.0
+# Unset: as many as the server takes. Else:
+# team_max_entries = 1000
+# team_watch = true
+# team_debounce = 2.0
+# team_tidy_enabled = true
+# team_tidy_max_turns = 30
+
+# write_max_bytes = 1048576
+# lease_seconds = 30.0
+# lease_wait = 45.0
 """
 
 Value = str | Sequence[str] | None

@@ -45,6 +45,12 @@ Answers = dict[tuple[str, str], Value]
 """What shall stand in the file, by section and key; empty where a part was skipped, None where it shall go."""
 
 
+@click.command()
+def init() -> None:
+    """Ask a few questions and write reverie.toml."""
+    interview()
+
+
 def interview(environ: Mapping[str, str] = os.environ) -> None:
     """Ask, and write `$REVERIE_HOME/reverie.toml` (0600); one that is there is gone through after a yes.
 

@@ -21,7 +21,7 @@ _SLACK_APP_TOKEN = "xapp-stand-in"  # noqa: S105
 _MODEL_PACE = 0.01  # seconds between pieces of an answer, so that one can be seen growing, and stopped
 _SLOW = json.dumps(
     {
-        "answers": [{"text": " ".join(f"{number} and then" for number in range(1, 200)), "chunk_delay": 0.5}],
+        "answers": [{"text": " ".join(map(str, range(1, 61))), "chunk_delay": 1.5}],
         "when": {"contains": "Count", "structured": False},
     }
 )
@@ -76,7 +76,11 @@ async def _open(stack: AsyncExitStack, name: str, app: Starlette, port: int) -> 
 
 def _told(*, telegram: str, slack: str, model: str, dm: str) -> str:
     return f"""\
-# Telegram, Slack and a model, on this machine alone. The model follows rules and does not think.
+# On this machine alone, until Ctrl-C; then they forget everything. The model follows rules and does not think.
+#   Telegram   {telegram}
+#   Slack      {slack}
+#   Model      {model}
+
 # In another terminal, so that nothing of this gets into your own memory:
 export REVERIE_HOME="$HOME/.reverie-standins"
 export TELEGRAM_BOT_TOKEN={_TELEGRAM_TOKEN}
@@ -115,6 +119,4 @@ curl -s '{slack}/control/messages?channel=C1'
 
 # The model: what it was asked, and what it says next.
 curl -s {model}/control/requests
-curl -s {model}/control/script -d '{{"answers": [{{"text": "As you wish."}}]}}'
-
-# Ctrl-C ends all three; they forget everything."""
+curl -s {model}/control/script -d '{{"answers": [{{"text": "As you wish."}}]}}'"""

@@ -11,7 +11,7 @@ import yaml
 
 from adapters.slack.adapter import COMMAND
 from adapters.slack.manifest import EVENTS, MANIFEST, SCOPES
-from gateway.settings import load
+from gateway.settings import _FIXED_NAMES, Settings, load
 
 TOP = Path(__file__).parents[3]
 DEPLOY = TOP / "deploy"
@@ -44,10 +44,25 @@ def examples() -> dict[str, str]:
 
 def test_the_env_example_has_each_variable_of_the_contract_with_a_comment_of_its_own() -> None:
     lines = (DEPLOY / "env.example").read_text().splitlines()
-    assert set(examples()) == CONTRACT
+    assert set(examples()) >= CONTRACT
     for number, line in enumerate(lines):
         if re.match(r"#?[A-Z_]+=", line):
             assert lines[number - 1].startswith("# "), line
+
+
+def test_the_env_example_names_every_top_level_setting_and_every_section() -> None:
+    text = (DEPLOY / "env.example").read_text()
+    fixed = {path[0] for path in _FIXED_NAMES.values()}
+    for name in Settings.model_fields:
+        forms = (f"#REVERIE_{name.upper()}=", f"#REVERIE_{name.upper()}__", f"[{name}.")
+        assert name in fixed or any(form in text for form in forms), f"name {name} in deploy/env.example"
+
+
+def test_the_env_example_names_only_settings_that_there_are() -> None:
+    for name in examples().keys() - CONTRACT:
+        section, _, key = name.removeprefix("REVERIE_").lower().partition("__")
+        fields = Settings.model_fields if not key else type(getattr(load({}, read_files=False), section)).model_fields
+        assert (key or section) in fields, name
 
 
 def test_the_env_example_is_valid_when_everything_is_taken_in() -> None:
@@ -86,7 +101,7 @@ def test_systemd_has_no_complaint_about_the_unit(tmp_path: Path) -> None:
     text = (DEPLOY / "reverie.service").read_text().replace("/opt/reverie/bin/reverie", sys.executable)
     (tmp_path / "reverie.service").write_text(text)
     command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / "reverie.service")]
-    verified = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    verified = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     complaints = [line for line in verified.stderr.splitlines() if "reverie.service" in line]
     assert (verified.returncode, complaints) == (0, [])
 

@@ -129,6 +129,7 @@ async def test_everything_set_up_right_is_fine(home: Path, serve: Servers) -> No
     environ = {"TELEGRAM_BOT_TOKEN": TELEGRAM_TOKEN, "TELEGRAM_API_URL": await serve(telegram.app)}
     environ |= slack_env(await serve(slack.app))
     environ |= {"ANTHROPIC_API_KEY": "right", "ANTHROPIC_BASE_URL": await serve(model.app)}
+    environ |= {"REVERIE_PROJECTS": '{"garden": {"chats": ["telegram:-1"]}}'}
     code, found = await examined(home, **environ)
     assert code == 0
     assert {each["status"] for check, each in found.items() if check != "files"} == {"ok"}, found

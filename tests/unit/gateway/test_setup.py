@@ -1,4 +1,6 @@
+import re
 import stat
+import tomllib
 from pathlib import Path
 
 import click
@@ -11,6 +13,7 @@ from gateway.errors import StartRefused
 from gateway.settings import load
 from gateway.settings_file import TEMPLATE, amended
 from gateway.setup import interview
+from memory.settings import MemorySettings
 
 TELEGRAM_TOKEN = "123456789:AAE" + "x" * 32
 NOTHING = ["", "", "", "n", "", "UTC"]  # key, address, Telegram, Slack?, owners, zone
@@ -53,6 +56,17 @@ def test_the_answers_become_valid_settings_that_only_their_owner_may_read(home: 
     assert [str(owner) for owner in settings.access.owners] == ["telegram:42", "slack:T1/U1"]
     assert settings.timezone == "Europe/Berlin"
     assert (mode(home), mode(home / "reverie.toml")) == (0o700, 0o600)
+
+
+def test_the_file_names_each_switch_of_memory_with_its_default() -> None:
+    lines = re.findall(r"^# (\w+ = .*)$", TEMPLATE.partition("[memory]\n")[2], re.MULTILINE)
+    shown = tomllib.loads("\n".join(lines))
+    assert len(lines) == len(shown) == len(MemorySettings.model_fields)
+    assert shown.keys() == MemorySettings.model_fields.keys()
+    unset = {name for name, value in MemorySettings() if value is None}
+    assert unset == {"auto_memory_directory", "log_keep_days", "team_server_url", "team_token", "team_max_entries"}
+    assert MemorySettings.model_validate({name: shown[name] for name in shown.keys() - unset}) == MemorySettings()
+    MemorySettings.model_validate(shown)  # what is shown of the others can be used as well
 
 
 def test_secrets_show_nowhere_but_in_the_file(home: Path) -> None:

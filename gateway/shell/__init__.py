@@ -1,0 +1,1 @@
+"""The shell's commands, a module for each: loaded when the command is given, and not before."""
