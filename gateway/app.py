@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from adapters.base import Adapter, Identity
 from gateway.agent.subagents import Subagents
 from gateway.asgi import application
+from gateway.commands.agents import AgentsCommand
 from gateway.commands.dream import DreamCommand
 from gateway.commands.erasure import ErasureCommands
 from gateway.commands.jobs import JobsCommand
@@ -20,14 +21,18 @@ from gateway.extraction import Extractions
 from gateway.inbox import Inbox
 from gateway.intake import Intake
 from gateway.moves import Moves
+from gateway.opening import Opening
 from gateway.publishing import Publishing
 from gateway.running import Gateway
+from gateway.team_states import DatabaseForgotten
 from gateway.team_writes import TeamWrites
 from gateway.turn import Turns
 from gateway.worker import Worker
 from memory.agent_snapshots import Snapshots
 from memory.instructions.layers import Instructions
 from memory.recall import Recall
+from memory.scope import Scope
+from memory.team.audit import Audit
 
 _LEASE_SECONDS = 30.0
 
@@ -39,6 +44,7 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
     identities: dict[str, Identity] = {}
     team_writes = TeamWrites(core.notes, core.staging, core.database, core.outbox, settings.memory)
     instructions = Instructions(homes=core.homes, managed_dir=settings.managed_dir, settings=settings.instructions)
+    subagents = _subagents(core)
     turns = Turns(
         settings=settings,
         database=core.database,
@@ -50,23 +56,33 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
         usage=core.usage,
         scopes=core.scopes,
         model=core.model,
-        notes=core.notes,
+        opening=Opening(
+            settings=settings,
+            database=core.database,
+            history=core.history,
+            scopes=core.scopes,
+            instructions=instructions,
+            subagents=subagents,
+            team=core.night.sync,
+            clock=clock,
+            meter=core.metrics,
+            memory_off=_memory_off(core),
+        ),
         scanner=core.scanner,
         recall=Recall(core.runs.ask, core.scanner, settings.memory, clock, meter=core.metrics),
         instructions=instructions,
-        subagents=_subagents(core),
-        team=core.night.sync,
+        subagents=subagents,
         team_writes=team_writes,
         commands=commands(
             core,
             instructions,
+            subagents,
             lambda platform: identities[platform].note if platform in identities else "",
             adapters=adapters,
         ),
         adapters=adapters,
         clock=clock,
         meter=core.metrics,
-        memory_off=_memory_off(core),
     )
     worker = Worker(inbox, turns, clock, concurrency=settings.workers, patience=settings.model.patience)
     extractions = Extractions(
@@ -115,6 +131,7 @@ def _subagents(core: Core) -> Subagents:
     memory = core.settings.memory
     return Subagents(
         home=core.settings.home,
+        memory_base=core.settings.memory_base,
         model=core.model,
         settings=core.settings.model,
         memory=memory,
@@ -123,15 +140,31 @@ def _subagents(core: Core) -> Subagents:
         usage=core.usage,
         clock=core.clock,
         max_turns=memory.agent_max_turns,
-        snapshots=Snapshots(core.notes, core.leases, memory) if memory.agent_snapshots else None,
+        snapshots=_snapshots(core) if memory.agent_snapshots else None,
         meter=core.metrics,
         forgotten=core.erasures.since,
     )
 
 
+def _snapshots(core: Core) -> Snapshots:
+    forgotten_in = DatabaseForgotten(core.database)
+
+    async def forgotten(memory: Scope) -> frozenset[str]:
+        """Look where `core.erasures.since` does: an agent's memory may be one for many projects, or for many chats."""
+        near = [
+            scope
+            for scope in await core.scopes.known()
+            if scope.principal == memory.principal or (memory.project and scope.project == memory.project)
+        ]
+        return frozenset[str]().union(*[await forgotten_in(scope) for scope in [memory, *near]])
+
+    return Snapshots(core.notes, core.leases, core.settings.memory, forgotten=forgotten)
+
+
 def commands(
     core: Core,
     instructions: Instructions,
+    subagents: Subagents,
     identity_note: Callable[[str], str],
     *,
     adapters: Mapping[str, Adapter],
@@ -148,7 +181,7 @@ def commands(
         instruction_files=instructions,
     )
     memory = MemoryCommands(notes=core.notes, scanner=core.scanner, clock=core.clock)
-    why = WhyCommand(provenance=core.provenance, scanner=core.scanner, clock=core.clock, home=core.settings.home)
+    why = WhyCommand(provenance=core.provenance, scanner=core.scanner, clock=core.clock, settings=core.settings)
     erasure = ErasureCommands(
         settings=core.settings,
         scopes=core.scopes,
@@ -158,6 +191,7 @@ def commands(
         scanner=core.scanner,
         leases=core.leases,
         forget_in_team=core.night.team_forgetting,
+        meter=core.metrics,
     )
     jobs = JobsCommand(settings=core.settings, scheduler=core.night.clock, board=core.night.board, clock=core.clock)
     night = core.night
@@ -169,7 +203,10 @@ def commands(
         scheduler=night.clock,
         adapters=adapters,
     )
-    mode = ModeCommand(settings=core.settings, scopes=core.scopes, close_log=night.close_log, clock=core.clock)
+    agents = AgentsCommand(settings=core.settings, subagents=subagents, scanner=core.scanner)
+    mode = ModeCommand(
+        settings=core.settings, scopes=core.scopes, close_log=night.close_log, clock=core.clock, meter=core.metrics
+    )
     team = TeamCommand(
         settings=core.settings,
         staging=core.staging,
@@ -181,6 +218,7 @@ def commands(
         notes=core.notes,
         proposals=ProposalCommand(settings=core.settings, proposals=night.proposals, decisions=night.decisions),
         clock=core.clock,
+        audit=Audit(core.database, clock=core.clock),
     )
     about_memory = {**memory.handlers, **why.handlers, **erasure.handlers, **dream.handlers, **mode.handlers}
-    return Commands({**user.handlers, **about_memory, **jobs.handlers, **team.handlers})
+    return Commands({**user.handlers, **about_memory, **agents.handlers, **jobs.handlers, **team.handlers})

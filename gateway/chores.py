@@ -1,6 +1,6 @@
 """The gateway's chores: what only has to be done now and then, for no scope in particular."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -17,7 +17,7 @@ from memory.retention import delete_old_logs, old_logs
 from memory.scope import Scope
 from memory.settings import MemorySettings
 from memory.team.leave import Left
-from scheduler.jobs import Chore, JobContext
+from scheduler.jobs import Chore, JobContext, Work
 
 _OFTEN = timedelta(minutes=10)
 _NO_LOG = "no day log, as log_keep_days is not set"
@@ -35,14 +35,16 @@ def chores(
     leave: Leaving,
     dream: Dream,
     leases: Leases,
+    would: Mapping[str, Work],
 ) -> Sequence[Chore]:
-    """Return the chores that the scheduler runs beside the jobs of memory."""
+    """Return the chores that the scheduler runs beside the jobs of memory; `would` is as in `MemoryWork`."""
     return (
         Chore(
             id="end-sessions",
             tells="ends conversations that have fallen silent",
             period=_OFTEN,
             run=partial(_end_sessions, history, scopes),
+            would=would.get("end-sessions"),
         ),
         Chore(
             id="leave-teams",
@@ -56,6 +58,7 @@ def chores(
             tells="puts back what a dream has written that was killed",
             period=_OFTEN,
             run=partial(_recover_dreams, dream, scopes),
+            would=would.get("recover-dreams"),
         ),
         Chore(
             id="forget-logs",
@@ -71,10 +74,12 @@ async def _end_sessions(history: History, scopes: Scopes, _: JobContext) -> str:
     return f"{counted(await history.end_silent(mode_of=await scopes.modes()), 'silent conversation')} ended"
 
 
-async def _leave_teams(former: FormerMembers, leave: Leaving, _: JobContext) -> str:
+async def _leave_teams(former: FormerMembers, leave: Leaving, context: JobContext) -> str:
     """Remove the copies of those who belong to a team no more; one that can't be had now is left to the next time."""
     gone: list[Left] = []
-    for scope, directory in await former.copies():
+    copies = await former.copies()
+    for done, (scope, directory) in enumerate(copies):
+        context.progress(f"{done} of {counted(len(copies), 'copy', 'copies')} seen to")
         with suppress(LeaseLost):
             gone.append(await leave(scope, directory))
     kept = sum(len(each.kept) for each in gone)
@@ -85,10 +90,17 @@ async def _would_leave_teams(former: FormerMembers, _: JobContext) -> str:
     return f"remove {counted(len(await former.copies()), 'copy', 'copies')}"
 
 
-async def _recover_dreams(dream: Dream, scopes: Scopes, _: JobContext) -> str:
+async def _recover_dreams(dream: Dream, scopes: Scopes, context: JobContext) -> str:
     """Look in every memory, also where it is off by now, for what a killed dream has left."""
-    found = [await dream.recover(scope) for scope in await scopes.known()]
-    return f"{counted(sum(found), 'dream')} put back"
+    known, found = await scopes.known(), 0
+    for done, scope in enumerate(known):
+        context.progress(f"{done} of {_memories(len(known))} looked at, {counted(found, 'dream')} put back")
+        found += await dream.recover(scope)
+    return f"{counted(found, 'dream')} put back"
+
+
+def _memories(number: int) -> str:
+    return counted(number, "memory", "memories")
 
 
 def _ageing(keep_days: int | None) -> str:
@@ -104,7 +116,7 @@ async def _forget_logs(scopes: Scopes, leases: Leases, settings: MemorySettings,
         return "day logs are kept for ever, as log_keep_days is not set"
     now, seconds = context.firing.now, settings.lease_seconds
     delete = partial(delete_old_logs, keep_days=keep_days, now=now, leases=leases, seconds=seconds)
-    deleted, left = await _summed(scopes, delete)
+    deleted, left = await _summed(scopes, delete, context)
     return f"{counted(deleted, 'day log')} deleted{left}"
 
 
@@ -116,16 +128,18 @@ async def _would_forget_logs(scopes: Scopes, settings: MemorySettings, context: 
     async def count(scope: Scope) -> int:
         return len(await old_logs(scope, keep_days=keep_days, now=context.firing.now))
 
-    deleted, left = await _summed(scopes, count)
+    deleted, left = await _summed(scopes, count, context)
     return f"delete {counted(deleted, 'day log')}{left}"
 
 
-async def _summed(scopes: Scopes, work: Callable[[Scope], Awaitable[int]]) -> tuple[int, str]:
+async def _summed(scopes: Scopes, work: Callable[[Scope], Awaitable[int]], context: JobContext) -> tuple[int, str]:
     """Do it for every known memory; return the sum, and a word on those that are left to the next time."""
     total = left = 0
-    for scope in await scopes.known():
+    known = await scopes.known()
+    for done, scope in enumerate(known):
+        context.progress(f"{done} of {_memories(len(known))} looked at, {counted(total, 'day log')} found")
         try:
             total += await work(scope)
         except (OSError, MemoryFault):
             left += 1
-    return total, f"; {counted(left, 'memory', 'memories')} left to the next time" if left else ""
+    return total, f"; {_memories(left)} left to the next time" if left else ""

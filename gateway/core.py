@@ -87,10 +87,11 @@ async def open_core(
         bare = bare or MemoryEnv.read(environ).bare
         memory_on = not bare and enabled(settings.memory, environ=environ, bare=bare)
         homes = Homes(
-            root=settings.home / "homes",
+            root=settings.memory_base / "homes",
             settings=settings.memory,
             override=environ.get("REVERIE_MEMORY_PATH_OVERRIDE") or None,
             enabled=memory_on,
+            kept=(settings.home,),
         )
         history = History(database, clock, silence=settings.session_silence)
         provenance = Provenance(database)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -15,10 +16,20 @@ from adapters.base import Account
 from gateway.db.clearing import Clearing, end_those_shown
 from gateway.db.engine import Database
 from gateway.db.marks import in_line
-from gateway.db.models import DueRow, ErasureRow, ForgetOfferRow, IgnoredRow, InboxRow, MessageRow, SessionRow
+from gateway.db.models import (
+    DueRow,
+    ErasureRow,
+    ForgetOfferRow,
+    IgnoredRow,
+    InboxRow,
+    MessageRow,
+    SessionRow,
+    StagedRow,
+)
 from gateway.db.proposed import drop_proposed
 from gateway.db.rows import AT_ONCE, of_scope, some
-from gateway.db.staged import drop_staged
+from gateway.db.staged import OPEN, drop_staged
+from memory.facts import forgettable
 from memory.gone import Gone
 from memory.paths import TEAM
 from memory.ports import Clock
@@ -70,6 +81,14 @@ class Erasures:
         )
         async with self._database.read() as session:
             return list(await session.scalar(select(ForgetOfferRow.items).where(*mine)) or ())
+
+    async def staged(self, scope: Scope) -> dict[str, str]:
+        """Return the texts that wait to be shared with the team, by the change's number and the note's name."""
+        mine = (StagedRow.principal == scope.principal, StagedRow.project == scope.project)
+        waits = select(StagedRow).where(*mine, StagedRow.state.in_(OPEN)).order_by(StagedRow.id)
+        async with self._database.read() as session:
+            rows = (await session.scalars(waits)).all()
+        return {f"{row.number}/{row.name}": row.body for row in rows if row.body is not None}
 
     async def latest(self, scope: Scope) -> int:
         """Return the last message of a memory: all up to it are stored, and those that come are after it."""
@@ -150,7 +169,7 @@ class Erasures:
             await clearing.sources(session)
             await clearing.end_sessions(session, messages)
             await clearing.blank(session, messages, traces)
-            await drop_staged(session, scope.principal, scope.project, what.told_in)
+            await drop_staged(session, scope.principal, scope.project, partial(_told_in, what))
             if team is not None:
                 await drop_proposed(session, scope.project, team.told_in)
                 for other in others:
@@ -239,6 +258,11 @@ class Erasures:
 
     def _now(self) -> float:
         return self._clock().timestamp()
+
+
+def _told_in(what: Gone, text: str) -> bool:
+    """Return whether a text holds it, be it in other words or as one fact over many lines."""
+    return what.told_in(text) or any(map(what.same, forgettable(text)))
 
 
 async def _said_by(session: AsyncSession, said: Sequence[_Said], by: Collection[str]) -> list[_Said]:

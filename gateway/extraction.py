@@ -2,36 +2,31 @@
 
 import asyncio
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
 
 import structlog
-from anyio import to_thread
 from sqlalchemy.exc import DBAPIError
 
 from adapters.base import Account, Address
 from adapters.waiting import happens
+from gateway.agent.fork import Equipment
 from gateway.agent.prompt import shows_former_team
+from gateway.extraction_runs import ExtractionRuns
 from gateway.history import Due, History, Session
 from gateway.notices import Notices
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
-from gateway.staging import Origin
-from gateway.team_writes import TeamWrites, of_speakers
-from gateway.tools.guard import author_guard
+from gateway.team_writes import TeamWrites
 from memory.errors import LeaseLost
 from memory.extract import Pending, Verdict, decide, extract
-from memory.facts import facts
-from memory.notes import Notes, Watch
 from memory.ports import UNMETERED, Clock, Fork, Leases, Meter
-from memory.prompt import read_text
-from memory.provenance import Erased, ExtractionWitness, Spoken
+from memory.provenance import Erased
 from memory.scan import Scans
 from memory.scope import Scope
 from memory.settings import MemorySettings
-from memory.team_notes import TeamNotes
 
 log = structlog.get_logger(__name__)
 
@@ -41,26 +36,13 @@ _BUSY_SECONDS = 1.0  # another session's run is in progress for the same memory 
 _ATTEMPTS = 20  # half a day with these pauses; then the messages wait for the session's next turn
 _BACKOFF_SECONDS = 5.0
 _LONGEST_BACKOFF = 3600.0
-_NOTE_BYTES = 1024 * 1024
 
 
 class Forks(Protocol):
     """What extraction asks of `gateway.agent.fork.Runs`."""
 
-    def fork_of(
-        self,
-        session: Session,
-        scope: Scope,
-        *,
-        watch: Watch,
-        guard: Watch | None,
-        notes: Notes | None,
-        drafts: TeamNotes | None,
-    ) -> Fork:
-        """Return the fork that extends this session's last request; `watch` sees what it changes and `guard` allows.
-
-        `notes` are what it writes with, and `drafts` what it stages with.
-        """
+    def fork_of(self, session: Session, scope: Scope, equipment: Equipment) -> Fork:
+        """Return the fork that extends this session's last request, and works with this equipment."""
 
 
 class Extractions:
@@ -92,8 +74,8 @@ class Extractions:
         self._leases = leases
         self._notices = notices
         self._clock = clock
-        self._owners = owners
         self._team_writes = team_writes
+        self._prepared = ExtractionRuns(provenance=provenance, owners=owners, team_writes=team_writes)
         self._meter = meter
         self._free = asyncio.Semaphore(concurrency)
         self._under_way: set[int] = set()
@@ -118,28 +100,26 @@ class Extractions:
     async def _due(self) -> Sequence[int]:
         try:
             return await self._history.due()
-        except DBAPIError:  # a database that is away comes back
+        except (DBAPIError, OSError):  # a database that is away comes back
             log.exception("extraction_look_failed")
             return ()
 
     async def _one(self, session_id: int) -> None:
+        failing: Due | None = None
         try:
             async with self._free:
-                found = await self._history.due_extraction(session_id)
-                if found is not None:
-                    await self._attempt(*found)
-        except Exception:  # edge: the row is still there, the next look tries again
-            log.exception("extraction_fault", session_id=session_id)
+                with _edge(session_id):
+                    found = await self._history.due_extraction(session_id)
+                    if found is not None:
+                        failing, session = found
+                        await self._consider(failing, session)
+                        failing = None
+                with _edge(session_id):
+                    if failing is not None:  # whatever it is, it must not be tried without a pause
+                        self._meter.count("extractions", outcome="error")
+                        await self._history.failed_due(failing, after=_backoff(failing))
         finally:
             self._under_way.discard(session_id)
-
-    async def _attempt(self, due: Due, session: Session) -> None:
-        try:
-            await self._consider(due, session)
-        except Exception:  # edge: whatever it is, it must not be tried without a pause
-            log.exception("extraction_fault", session_id=due.session_id)
-            self._meter.count("extractions", outcome="error")
-            await self._history.failed_due(due, after=_backoff(due))
 
     async def _consider(self, due: Due, session: Session) -> None:
         address = Address.parse(session.conversation)
@@ -155,6 +135,7 @@ class Extractions:
         pending = Pending(
             new_messages=due.new_messages,
             turns=due.turns,
+            talks=due.talks,
             direct_writes=due.direct_writes,
             shown="\n".join(block["text"] for block in session.system),
             forced=due.forced,
@@ -183,25 +164,23 @@ class Extractions:
             await self._history.close_due(due, move_cursor=False)
 
     async def _extract(self, scope: Scope, due: Due, session: Session, pending: Pending, erased: Erased) -> None:
-        heard = await self._provenance.heard(session.id, principal=session.principal, upto=due.upto)
-        if heard:
-            pending = replace(pending, said_between=(heard[0].at, heard[-1].at))
-        shown = await to_thread.run_sync(_shown, scope, session)
-        witnessed = partial(ExtractionWitness, heard=heard, shown=shown, erased=erased)
-        witness, drafted = witnessed(), witnessed()
-        speakers = {spoken.account for spoken in heard}
-        guard = author_guard(scope, self._provenance.sources, speakers=speakers, owners=self._owners)
-        run = f"extract:{due.session_id}:{due.upto}"
-        notes, drafts = self._team(scope, session, heard, run, drafted)
-        fork = self._runs.fork_of(session, scope, watch=witness, guard=guard, notes=notes, drafts=drafts)
-        done = await extract(scope, pending, fork, self._scanner, self._settings, self._clock, meter=self._meter)
+        run = await self._prepared.run(scope, due, session, pending, erased=erased)
+        done = await extract(
+            scope,
+            run.pending,
+            fork=self._runs.fork_of(session, scope, run.equipment),
+            scanner=self._scanner,
+            settings=self._settings,
+            clock=self._clock,
+            meter=self._meter,
+        )
         coalesced = await self._history.turns_after(due)
         if coalesced:
             log.info("extraction_coalesced", turns=coalesced)
             self._meter.count("extraction_turns_coalesced", coalesced)
-        await self._provenance.record(scope, witness, heard)
-        if drafts is not None and self._team_writes is not None:
-            await self._team_writes.ask_now(scope, session.conversation, run=run, key=f"team:{run}")
+        await self._provenance.record(scope, run.witness, run.heard)
+        if run.equipment.drafts is not None and self._team_writes is not None:
+            await self._team_writes.ask_now(scope, session.conversation, run=run.name, key=f"team:{run.name}")
         if await erased():  # what the run was not allowed to note is looked at again, without what was forgotten
             await self._history.postpone_due(due, after=_BUSY_SECONDS)
         elif done.cursor_moves:
@@ -213,29 +192,14 @@ class Extractions:
                 session.conversation, scope.principal, done.notice, key=f"saved:{due.session_id}:{due.upto}"
             )
 
-    def _team(
-        self, scope: Scope, session: Session, heard: Sequence[Spoken], run: str, watch: Watch
-    ) -> tuple[Notes | None, TeamNotes | None]:
-        """Return what a run writes and stages with."""
-        if self._team_writes is None or not heard or not heard[-1].account:
-            return None, None
-        last, authors = heard[-1], of_speakers(heard, scope)
-        origin = Origin(
-            run=run,
-            conversation=session.conversation,
-            account=Account.parse(last.account),
-            speaker=last.speaker,
-            message_id=last.message_id,
-        )
-        return self._team_writes.signed(authors), self._team_writes.drafts(scope, origin, authors, watch=watch)
 
-
-def _shown(scope: Scope, session: Session) -> list[str]:
-    """Return the facts of the notes that recall has shown in a session; blocking."""
-    paths = (scope.memory_dir / name for name in session.shown.names if name.endswith(".md"))
-    inside = (path for path in paths if path.is_relative_to(scope.memory_dir))  # rules of a project are shown too
-    texts = (read_text(scope.memory_dir, path, limit=_NOTE_BYTES) for path in inside)
-    return [fact for text in texts for fact in facts(text)]
+@contextmanager
+def _edge(session_id: int) -> Iterator[None]:
+    """Log whatever goes wrong inside, and go on: the row is still there, and a later look tries again."""
+    try:
+        yield
+    except Exception:  # edge: one session's extraction must not end those of the others
+        log.exception("extraction_fault", session_id=session_id)
 
 
 def _backoff(due: Due) -> float:

@@ -1,8 +1,8 @@
 """Sessions and their transcripts, stored exactly as they stand in requests, so that a prefix stays the same bytes."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from adapters.base import Address
 from gateway.db.addresses import moved, within
 from gateway.db.engine import Database
 from gateway.db.marks import clear_inbox, in_line, mark_of
-from gateway.db.models import DirectWriteRow, DueRow, IgnoredRow, MessageRow, SessionRow, ShownRow
+from gateway.db.models import NOT_RECALLED, DirectWriteRow, DueRow, IgnoredRow, MessageRow, SessionRow, ShownRow
 from gateway.db.redaction import blank
 from gateway.db.rows import some
 from gateway.db.sessions import end, fall_due
@@ -22,6 +22,9 @@ from gateway.errors import OutOfDate
 from memory.ports import Clock
 from memory.recall import Recalled, Shown
 from memory.scope import Mode, Scope
+
+_HOLDS_UP = 3
+"""So many failures, some minutes in all, and an extraction is no longer waited for by what was said later."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +66,10 @@ class Turned:
     told_date: str
     told_notes_at: float
     inbox_id: int
+    opened: Mapping[str, float] = field(default_factory=dict)
+    """The notes that the model has read or written, with their mtime then: recall need not show them as they are."""
+    broke_off: bool = False
+    """The turn was stopped or cut short: the next one's extraction takes it up, or that of the session's end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +82,7 @@ class Due:
     forced: bool
     attempts: int
     new_messages: int
+    talks: int
     direct_writes: tuple[Path, ...]
 
 
@@ -83,8 +91,7 @@ class History(Transcripts):
 
     def __init__(self, database: Database, clock: Clock, *, silence: float) -> None:
         """Take the parts; a session that nobody speaks in for `silence` seconds is over."""
-        super().__init__(database)
-        self._clock = clock
+        super().__init__(database, clock)
         self._silence = silence
 
     async def open_session(self, scope: Scope, conversation: str) -> Session | None:
@@ -236,25 +243,28 @@ class History(Transcripts):
         await _show(session, to.id, turned, message_id=first)
         session.add_all(DirectWriteRow(session_id=to.id, message_id=last, path=str(path)) for path in turned.written)
         row.last_at, row.told_date, row.told_notes_at = self._now(), turned.told_date, turned.told_notes_at
-        # A session that ended while this turn ran has no later turn that would take up what the throttle holds back.
-        await fall_due(session, session_id=to.id, principal=to.principal, upto=last, turns=1, forced=row.ended)
+        # A session that ended while this turn ran has no later turn that would take up what is held back.
+        # What the turn itself has noted is not looked at again.
+        if row.ended or turned.written or not turned.broke_off:
+            await fall_due(session, session_id=to.id, principal=to.principal, upto=last, turns=1, forced=row.ended)
 
     # -- extractions that are due
 
     async def due(self) -> Sequence[int]:
         """Return the sessions whose extraction may run now: of each memory only the one that was said first.
 
-        So what was said later is also written later, whichever session it was said in.
+        So what was said later is also written later, whichever session it was said in. One that has failed again and
+        again holds up no other any more.
         """
         first = (
             select(func.min(DueRow.upto))
             .join(SessionRow, SessionRow.id == DueRow.session_id)
-            .where(DueRow.not_before < math.inf)
+            .where(DueRow.not_before < math.inf, DueRow.attempts < _HOLDS_UP)
             .group_by(SessionRow.principal, SessionRow.project)
         )
         ready = (
             select(DueRow.session_id)
-            .where(DueRow.upto.in_(first), DueRow.not_before <= self._now())
+            .where(DueRow.upto.in_(first) | (DueRow.attempts >= _HOLDS_UP), DueRow.not_before <= self._now())
             .order_by(DueRow.upto)
         )
         async with self._database.read() as session:
@@ -269,7 +279,7 @@ class History(Transcripts):
                 return None
             stored = select(MessageRow).where(MessageRow.session_id == session_id, MessageRow.id <= due.upto)
             lines = _left((await session.scalars(stored.order_by(MessageRow.id))).all())
-            said = (line for line in lines if line.said or line.content == blank())
+            said = [line for line in lines if line.id > row.extracted_to and (line.said or line.content == blank())]
             writes = select(DirectWriteRow.path).where(
                 DirectWriteRow.session_id == session_id,
                 DirectWriteRow.message_id > row.extracted_to,
@@ -282,7 +292,8 @@ class History(Transcripts):
                 turns=due.turns,
                 forced=due.forced,
                 attempts=due.attempts,
-                new_messages=sum(line.id > row.extracted_to for line in said),
+                new_messages=len(said),
+                talks=len({line.inbox_id for line in said}),
                 direct_writes=tuple(Path(path) for path in paths),
             )
             messages = [{"role": line.role, "content": line.content} for line in lines]
@@ -347,9 +358,9 @@ class History(Transcripts):
 async def _show(session: AsyncSession, session_id: int, turned: Turned, *, message_id: int) -> None:
     """Note what a turn has put before the model."""
     names = {*turned.rules, *(note.name for note in turned.recalled)}
-    if not names:
+    if not names and not turned.opened:
         return
-    stored = select(ShownRow).where(ShownRow.session_id == session_id, ShownRow.name.in_(names))
+    stored = select(ShownRow).where(ShownRow.session_id == session_id, ShownRow.name.in_(names | turned.opened.keys()))
     rows = {row.name: row for row in (await session.scalars(stored)).all()}
     for name in names - rows.keys():
         rows[name] = ShownRow(session_id=session_id, name=name, units=0)
@@ -359,6 +370,11 @@ async def _show(session: AsyncSession, session_id: int, turned: Turned, *, messa
     for note in turned.recalled:
         rows[note.name].units += note.units
         rows[note.name].mtime = note.mtime
+    for name, mtime in turned.opened.items():
+        if name not in rows:
+            rows[name] = ShownRow(session_id=session_id, name=name, units=0, message_id=NOT_RECALLED)
+            session.add(rows[name])
+        rows[name].mtime = mtime
 
 
 def _left(lines: Sequence[MessageRow]) -> list[MessageRow]:

@@ -13,6 +13,7 @@ from prometheus_client.exposition import choose_encoder
 from memory.ports import Counted, Observed, Outcome
 from memory.secret_scan import RULES
 from memory.team.remote import Answer
+from memory.team.server import OUTCOMES
 
 OTHER = "other"
 """Stands for every value of a label that is not in its set."""
@@ -23,7 +24,7 @@ _PURPOSES = ("extraction", "dream", "distil", "tidy", "recall", "agent")
 _RUNS = ("chat", *_PURPOSES)
 _TOOLS = ("read", "write", "edit", "append", "delete", "glob", "grep", "Agent")
 _MEMORIES = ("personal", "team", "agent")
-_SKIPS = ("not_main_agent", "disabled", "nothing_new", "throttled", "direct_write")
+_SKIPS = ("disabled", "nothing_new", "throttled", "direct_write")
 _DREAMS = ("changed", "unchanged", "refused", "spent", "failed", "stopped", "aborted", "gated", "busy")
 _SYNCED = ("written", "removed", "conflicts", "pushed", "deleted", "skipped")
 
@@ -39,10 +40,11 @@ _JOBS = (
     "forget_logs",
     "forget_runs",
 )
-_RAN = ("done", "failed", "missed", "lost")
+_RAN = ("done", "failed", "missed", "lost", "busy")
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800)
 _NUMBERS = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 1000, 10_000)
+_BYTES = (0, 1000, 2000, 5000, 10_000, 15_000, 20_000, 25_000)
 _DAYS = (0, 1, 2, 7, 30, 90, 365)
 _HOURS = (24, 25, 36, 48, 72, 168, 720)
 _RATIOS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1)
@@ -59,18 +61,26 @@ class Figure:
 
 COUNTED: Mapping[Counted, Figure] = {
     "memory_loaded": Figure(
-        tells="Indexes put into a session's prompt, by what was cut off",
+        tells="Indexes put into a session's prompt, and lists of notes into a sub-agent's, by what was cut off",
         labels={"memory": _MEMORIES, "cut": ("none", "lines", "bytes", "both")},
     ),
     "memory_disabled": Figure(
         tells="Sessions that began without memory, by what turned it off",
         labels={"by": ("environment", "setting", "preference")},
     ),
+    "memory_toggled": Figure(
+        tells="Switches of memory that somebody turned in a chat",
+        labels={"by": ("ignore", "mode"), "to": ("on", "off", "auto", "log", "default")},
+    ),
+    "team_memory_disabled": Figure(
+        tells="Sessions in a project's chat that began without its team memory, by what turned it off",
+        labels={"by": ("environment", "setting", "preference", "membership")},
+    ),
     "agent_memory_loaded": Figure(
         tells="Memories put into a sub-agent's prompt", labels={"scope": ("user", "project", "local")}
     ),
     "memory_tool_calls": Figure(
-        tells="Tools that were used on memory; team memory is part of a scope's memory and counted apart",
+        tells="Tools that were used on memory; those on team memory, which is part of a scope's own, count under both",
         labels={"tool": _TOOLS, "memory": _MEMORIES, "run": _RUNS},
     ),
     "tools_denied": Figure(tells="Tools that were refused", labels={"tool": _TOOLS, "run": _RUNS}),
@@ -94,6 +104,10 @@ COUNTED: Mapping[Counted, Figure] = {
     "instruction_files_loaded": Figure(
         tells="Instruction files put into a session's prompt", labels={"layer": ("managed", "user", "project", "local")}
     ),
+    "instruction_files_unreadable": Figure(
+        tells="Instruction files and folders that the system did not let be read, at a session's start",
+        labels={"layer": ("managed", "user", "project", "local")},
+    ),
     "job_runs": Figure(tells="Slots of scheduled jobs, by what became of them", labels={"job": _JOBS, "outcome": _RAN}),
     "team_sync_files": Figure(tells="Files of team memory, by what an exchange did", labels={"what": _SYNCED}),
     "team_pushes_suppressed": Figure(tells="Pushes that rested because they would only fail again"),
@@ -104,16 +118,26 @@ COUNTED: Mapping[Counted, Figure] = {
     "team_pulls": Figure(tells="Pulls that came to their end", labels={"found": [answer.value for answer in Answer]}),
     "team_entries_capped": Figure(tells="Notes that were not pushed because the server takes no more"),
     "team_secrets_skipped": Figure(
-        tells="Secrets because of which a note was not pushed, by their rule", labels={"rule": RULES}
+        tells="Secrets because of which a note was neither pushed nor taken, by their rule", labels={"rule": RULES}
+    ),
+    "team_secrets_received": Figure(
+        tells="Secrets that others have put into the team memory kept here, by their rule", labels={"rule": RULES}
+    ),
+    "team_requests": Figure(
+        tells="Requests to the team memory that is kept here, by what came of them",
+        labels={"method": ("GET", "PUT"), "outcome": tuple(OUTCOMES.values())},
     ),
 }
 OBSERVED: Mapping[Observed, Figure] = {
     "memory_files": Figure(tells="Files of a memory at a session's start", labels={"memory": _MEMORIES}),
     "memory_folders": Figure(tells="Folders of a memory at a session's start", labels={"memory": _MEMORIES}),
+    "agent_list_lines": Figure(tells="Lines of the list of notes in a sub-agent's prompt"),
+    "agent_list_bytes": Figure(tells="Size of the list of notes in a sub-agent's prompt", buckets=_BYTES),
     "recall_seconds": Figure(tells="How long a message waited for its notes", buckets=_SECONDS),
     "recall_candidates": Figure(tells="Notes that were offered to the selector"),
     "recall_chosen": Figure(
-        tells="Notes that were chosen for a message, none included", labels={"source": ("selector", "local", "none")}
+        tells="Notes that were chosen for a message, none included, by what came of asking the selector",
+        labels={"source": ("selector", "local", "none"), "answer": ("in_time", "late", "broken", "unasked")},
     ),
     "recall_age_days": Figure(tells="Age of the chosen notes", buckets=_DAYS),
     "extraction_seconds": Figure(tells="Duration of a run", labels={"outcome": _OUTCOMES}, buckets=_SECONDS),

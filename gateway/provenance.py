@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Account
 from gateway.db.engine import Database
-from gateway.db.models import RULE_PREFIX, ErasureRow, FactRow, InboxRow, MessageRow, SessionRow, ShownRow
+from gateway.db.models import NOT_RECALLED, RULE_PREFIX, ErasureRow, FactRow, InboxRow, MessageRow, SessionRow, ShownRow
 from gateway.db.rows import add_missing, of_scope, some
-from memory.provenance import Moved, Placed, Source, Spoken, Witness, origin, sole_speaker, source
+from memory.provenance import Moved, Placed, Source, Spoken, Witness, source
 from memory.scope import Scope
 
 _LATEST = 20  # "remember that" may mean what was said a while ago in the conversation, hardly more than this
@@ -112,7 +113,8 @@ class Provenance:
 
         `besides` holds the hashes of what the turn itself has forgotten: it knows what it does.
         """
-        return Witness(partial(self.erased_since, scope, began, besides=besides))
+        today = began.astimezone(ZoneInfo(scope.timezone)).date().isoformat()
+        return Witness(partial(self.erased_since, scope, began, besides=besides), today=today)
 
     async def erased_since(self, scope: Scope, moment: datetime, *, besides: Collection[str] = ()) -> bool:
         """Return whether anything of this scope, besides the facts of these hashes, was forgotten since `moment`."""
@@ -137,8 +139,8 @@ class Provenance:
                 return None
             turn = (MessageRow.session_id == last.session_id, MessageRow.inbox_id == last.inbox_id)
             lines = (await session.scalars(select(MessageRow).where(*turn).order_by(MessageRow.id))).all()
-            is_note = ShownRow.name.not_like(f"{RULE_PREFIX}%")
-            shown = select(ShownRow).where(ShownRow.session_id == last.session_id, is_note).order_by(ShownRow.name)
+            is_note = (ShownRow.name.not_like(f"{RULE_PREFIX}%"), ShownRow.message_id != NOT_RECALLED)
+            shown = select(ShownRow).where(ShownRow.session_id == last.session_id, *is_note).order_by(ShownRow.name)
             notes = (await session.scalars(shown)).all()
         first = lines[0].id
         return Shaping(
@@ -176,7 +178,7 @@ async def _record(session: AsyncSession, scope: Scope, witness: Witness, heard: 
     rows = await _rows(session, scope, {fact.hash for fact in (*gone, *witness.added)})
     known = {(row.note, row.fact_hash): row for row in rows}
     new = {(fact.note, fact.hash): fact for fact in witness.added}
-    found = {key: _found(fact, gone, heard, known) for key, fact in new.items()}
+    found = {key: _found(fact, witness, heard, known) for key, fact in new.items()}
     stale = [known[key].id for key in (*new, *((fact.note, fact.hash) for fact in gone)) if key in known]
     await session.execute(delete(FactRow).where(*of_scope(FactRow, scope), FactRow.id.in_(stale)))
     for key in sorted(found):  # in one order, so that two writers never wait for each other
@@ -185,19 +187,19 @@ async def _record(session: AsyncSession, scope: Scope, witness: Witness, heard: 
 
 
 def _found(
-    fact: Placed, gone: Sequence[Placed], heard: Sequence[Spoken], known: dict[tuple[str, str], FactRow]
+    fact: Placed, witness: Witness, heard: Sequence[Spoken], known: dict[tuple[str, str], FactRow]
 ) -> Source | None:
     there = next((row for row in known.values() if row.fact_hash == fact.hash), None)
     if there is not None:  # a copy is its author's, whoever had it made: else two steps would make it somebody else's
         return _source(there)
-    stems_from = origin(fact.fact, gone=gone, heard=heard)
+    stems_from = witness.origin(fact, heard=heard)
     match stems_from:
         case Spoken():
             return source(stems_from)
         case Placed():
             row = known.get((stems_from.note, stems_from.hash))
             return _source(row) if row is not None else None
-    return sole_speaker(heard)
+    return stems_from
 
 
 async def _rows(session: AsyncSession, scope: Scope, hashes: Iterable[str]) -> list[FactRow]:

@@ -121,7 +121,14 @@ class Scopes:
         return await self._scopes_of([latest for latest in await self._latest() if latest[0] == principal])
 
     async def _scopes_of(self, latest: Sequence[tuple[str, str, str]]) -> Sequence[Scope]:
-        places = [(Address.parse(conversation), principal) for principal, _, conversation in latest]
+        scopes = await self.of_all([(Address.parse(conversation), principal) for principal, _, conversation in latest])
+        return list({(scope.principal, scope.project): scope for scope in scopes}.values())
+
+    async def of_all(self, places: Sequence[tuple[Address, str]]) -> Sequence[Scope]:
+        """Return the scope of each conversation and principal in turn, whatever the conversation leaves aside.
+
+        However many there are, the database is asked as often.
+        """
         async with self._database.read() as session:
             modes = await all_chosen(session)
             accounts = await self._access.accounts_by(session, self._persons(places))
@@ -129,8 +136,7 @@ class Scopes:
         def made() -> list[Scope]:
             return [self._of(at, who, modes.get(who), accounts.get(who, frozenset())) for at, who in places]
 
-        scopes = await to_thread.run_sync(made)
-        return list({(scope.principal, scope.project): scope for scope in scopes}.values())
+        return await to_thread.run_sync(made)
 
     async def left(self) -> Sequence[Scope]:
         """Return the scopes whose chats are bound to another project by now, as far as their notes are still there.

@@ -40,7 +40,7 @@ from adapters.telegram.settings import TelegramSettings
 from gateway.errors import StartRefused
 from memory.instructions.settings import InstructionSettings
 from memory.scope import Mode
-from memory.settings import MemorySettings
+from memory.settings import MemoryEnv, MemorySettings
 from scheduler.settings import SchedulerSettings
 
 _SHORTEST_SECRET = 8  # a shorter one would blot out ordinary words
@@ -162,6 +162,8 @@ class Settings(BaseSettings):
     )
 
     home: Path
+    remote_memory_dir: Path | None = None
+    """Where memory lies instead of the home, with all of its homes: a directory that stays when the machine goes."""
     http: str = "127.0.0.1:8710"
     database_url: str = ""
     cache: Path | None = None
@@ -221,6 +223,11 @@ class Settings(BaseSettings):
         return frozenset(secret for secret in found if len(secret) >= _SHORTEST_SECRET)
 
     @property
+    def memory_base(self) -> Path:
+        """The directory that the homes and the shared memory of agents lie in."""
+        return (self.remote_memory_dir or self.home).absolute()
+
+    @property
     def database(self) -> str:
         """The database's URL; SQLite in the home unless set otherwise."""
         return self.database_url or f"sqlite+aiosqlite:///{self.home / 'reverie.db'}"
@@ -272,7 +279,8 @@ def load(environ: Mapping[str, str] = os.environ, *, read_files: bool = True) ->
             )
 
     try:
-        return _Located()
+        found = _Located()
+        return found.model_copy(update={"memory": MemoryEnv.read(environ).applied(found.memory)})
     except ValidationError as error:
         raise StartRefused(_explain(error)) from error
     except SettingsError as error:

@@ -59,7 +59,7 @@ class TeamTidying:
         self._ledger = ledger
         self._conversations = conversations
         self._every = every
-        self._home = Path(os.path.realpath(settings.home))
+        self._home = Path(os.path.realpath(settings.memory_base))
 
     async def due(self, firing: Firing) -> Sequence[Due]:
         """Return the slot of each project, the same all day on every replica; see `scheduler.slots.Finder`."""

@@ -2,25 +2,26 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import partial
 
 import structlog
 
 from adapters.base import Adapter
 from gateway.agent import loop
 from gateway.agent.events import Finished
-from gateway.agent.prompt import clean_name, fits, identity, recent_tools, scope_now, system_blocks, user_content
+from gateway.agent.prompt import clean_name, recent_tools, scope_now, user_content
 from gateway.agent.rules import TouchedRules
 from gateway.agent.subagents import Subagents
 from gateway.commands.table import Commands
 from gateway.db.engine import Database
-from gateway.errors import Declined, ModelRefused, OutOfDate, TooLong
+from gateway.errors import Declined, ModelRefused, TooLong
 from gateway.history import History, Line, Session, Turned
 from gateway.inbox import Claim, Inbox
 from gateway.llm.client import Model, Request, Tokens
+from gateway.opening import Opening, changed_since_told
 from gateway.outbox import Outbox, Post
 from gateway.provenance import Provenance
 from gateway.reply import LiveReply, live_reply
@@ -32,20 +33,15 @@ from gateway.tools.definitions import DEFINITIONS
 from gateway.tools.guard import Record, Removals, author_guard, unrecorded
 from gateway.tools.toolbox import Toolbox
 from gateway.usage import Usage
-from memory import paths
 from memory.agent_memory import recall_for
-from memory.agents import agents_prompt
 from memory.extract import writable
 from memory.instructions.layers import Instructions
-from memory.instructions.telling import render
-from memory.notes import Notes
 from memory.ports import UNMETERED, Clock, Meter, Outcome, Rights
-from memory.prompt import date_note, memory_prompt, tail_note
+from memory.prompt import date_note, tail_note
 from memory.provenance import Witness
 from memory.recall import Recall, Recalled
 from memory.scan import Scanner
 from memory.scope import Scope
-from memory.team.client import TeamSync
 
 log = structlog.get_logger(__name__)
 
@@ -68,6 +64,16 @@ class _Prepared:
     told_notes_at: float
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Equipped:
+    """What a turn acts with, and what has seen it act."""
+
+    toolbox: Toolbox
+    rules: TouchedRules
+    witness: Witness
+    removals: Removals
+
+
 @dataclass(frozen=True, kw_only=True)
 class Turns:
     """Runs turns. Raises `ModelFault` if the model gave no answer, `ClaimLost` if another worker has the message."""
@@ -81,20 +87,17 @@ class Turns:
     usage: Usage
     scopes: Scopes
     model: Model
-    notes: Notes
+    opening: Opening
     scanner: Scanner
     recall: Recall
     instructions: Instructions
     subagents: Subagents
-    team: TeamSync
     team_writes: TeamWrites
     commands: Commands
     adapters: Mapping[str, Adapter]
     clock: Clock
     meter: Meter = UNMETERED
     record_forgotten: Record = unrecorded
-    memory_off: str = ""
-    """What turned memory off for everybody, if something did: `environment` or `setting`."""
 
     async def run(self, claim: Claim) -> None:
         """Answer one message, a command or an ordinary one."""
@@ -138,65 +141,16 @@ class Turns:
             raise
         await self.outbox.send(self._notice(claim, word))
 
-    def _notice(self, claim: Claim, word: str) -> list[Post]:
-        return [replace(post, reply_to="") for post in self.posts(claim, word, kind="cut")]
-
     async def _converse(self, claim: Claim, scope: Scope) -> None:
         adapter = self.adapters[claim.inbound.address.platform]
         first = self.posts(claim, "…")[0]
         async with live_reply(adapter, self.outbox, first, claim.inbound.account) as reply:
             began = self.clock()
-            scope, session = await self._session(claim, scope)
+            scope, session = await self.opening.session(claim, scope)
             prepared = await self._prepare(claim, scope, session)
-            rights = _rights(scope, self.settings)
-            rules = TouchedRules(self.instructions, scope, prepared.session.shown.names)
-            removals = Removals(self.record_forgotten)
-            witness = self.provenance.witness(scope, began, besides=removals.recorded)
-            guard = author_guard(
-                scope,
-                self.provenance.sources,
-                speakers=[str(claim.inbound.account)],
-                owners=self.settings.access.owners,
-            )
-            authors = of_sender(claim.inbound, scope)
-            toolbox = Toolbox(
-                scope,
-                rights,
-                self.team_writes.signed(authors),
-                self.clock,
-                agent=self.subagents.tool(scope, rights, guard=guard),
-                after_read=rules,
-                guard=guard,
-                watches=(witness, removals),
-                meter=self.meter,
-                drafts=self.team_writes.drafts(
-                    scope,
-                    _origin(claim),
-                    authors,
-                    watch=self.provenance.witness(scope, began, besides=removals.recorded),
-                ),
-            )
-            try:
-                async with asyncio.timeout(self.settings.model.turn_minutes * 60):
-                    finished = await self._answer(prepared, toolbox, reply)
-            except TimeoutError:
-                finished = _stopped(reply.text, TOO_SLOW)
-            except asyncio.CancelledError as cancelled:
-                if cancelled.args != (STOP,):
-                    raise
-                finished = _stopped(reply.text, STOPPED)
-        await self._commit(
-            claim, scope, prepared, toolbox, finished, rules=rules.new, witness=witness, removals=removals
-        )
-
-    async def _session(self, claim: Claim, scope: Scope) -> tuple[Scope, Session]:
-        """Return the session that goes on, or a new one, and the scope that it is for."""
-        while True:
-            try:
-                return scope, await self._open(claim, scope) or await self._start(claim, scope)
-            except OutOfDate as error:
-                log.info("session_begun_again", reason=str(error))
-                scope = await self.scopes.of(claim.inbound.address, claim.principal)
+            equipped = self._equip(claim, scope, session, began=began)
+            finished = await self._answer(prepared, equipped.toolbox, reply)
+        await self._commit(claim, scope, prepared, equipped, finished)
 
     async def _prepare(self, claim: Claim, scope: Scope, session: Session) -> _Prepared:
         now = self.clock()
@@ -207,12 +161,12 @@ class Turns:
             scope,
             claim.inbound.text,
             agents=(await self.subagents.known(scope)).found,
-            home=self.settings.home,
+            home=self.settings.memory_base,
             shown=session.shown,
             recent_tools=recent_tools(session.messages),
         )
-        changed = tail_note(await self._changed(scope, session, began))
-        notes = [_date(session, local), f"Sent at {local:%H:%M}.", changed]
+        changed = await changed_since_told(self.scanner, scope, session, began=began)
+        notes = [_date(session, local), f"Sent at {local:%H:%M}.", tail_note(changed.changed, changed.gone)]
         line = Line(
             role="user",
             content=user_content(claim.inbound, notes=notes, recalled=recalled),
@@ -227,78 +181,30 @@ class Turns:
             told_notes_at=now.timestamp(),
         )
 
-    async def _open(self, claim: Claim, scope: Scope) -> Session | None:
-        conversation = str(claim.inbound.address)
-        session = await self.history.open_session(scope, conversation)
-        if session is None or fits(session.system, scope, self.settings.memory):
-            return session
-        async with self.database.write() as transaction:
-            await self.history.end_session(transaction, conversation)
-        return None
-
-    async def _start(self, claim: Claim, scope: Scope) -> Session:
-        local = scope_now(scope, self.clock())
-        mark = await self.history.mark(scope)
-        if scope.enabled:
-            paths.ensure(scope)
-            await self.team.pull(scope, within=self.settings.memory.team_pull_deadline)
-        else:
-            self.meter.count("memory_disabled", by=self.memory_off or "preference")
-        agents = await self.subagents.known(scope)
-        instructions = await self.instructions.load(scope)
-        for file in instructions.files:
-            self.meter.count("instruction_files_loaded", layer=file.kind.value)
-        frozen = [
-            identity(claim.inbound, now=local),
-            render(instructions),
-            agents_prompt(agents.found),
-        ]
-        identity_text = "\n\n".join(part for part in frozen if part)
-        system = system_blocks(identity_text, await memory_prompt(scope, self.settings.memory, meter=self.meter))
-        return await self.history.start_session(
-            scope, str(claim.inbound.address), system=system, today=local.date().isoformat(), mark=mark
-        )
-
-    async def _changed(self, scope: Scope, session: Session, began: float) -> list[str]:
-        if not scope.enabled:
-            return []
-        headers = await self.scanner.scan(scope, since=began)  # recall's scan, if it made one
-        return [header.name for header in headers if header.mtime > session.told_notes_at]
-
     async def _answer(self, prepared: _Prepared, toolbox: Toolbox, reply: LiveReply) -> Finished:
-        model = self.settings.model
-        message = {"role": prepared.line.role, "content": prepared.line.content}
-        request = Request(
-            model=model.chat,
-            max_tokens=model.max_tokens,
-            system=prepared.session.system,
-            tools=list(DEFINITIONS),
-            messages=[*prepared.session.messages, message],
-        )
-        async with aclosing(loop.run(self.model, request, toolbox, max_rounds=model.max_tool_rounds)) as events:
-            async for event in events:
-                if isinstance(event, Finished):
-                    return event
-                await reply.show(event)
-        raise AssertionError("the loop ends with Finished")
+        request, rounds = self._request(prepared), self.settings.model.max_tool_rounds
+        try:
+            async with asyncio.timeout(self.settings.model.turn_minutes * 60):
+                return await loop.to_the_end(self.model, request, toolbox, max_rounds=rounds, told=reply.show)
+        except TimeoutError:
+            return _stopped(reply.text, TOO_SLOW)
+        except asyncio.CancelledError as cancelled:
+            if cancelled.args != (STOP,):
+                raise
+            return _stopped(reply.text, STOPPED)
 
     async def _commit(
-        self,
-        claim: Claim,
-        scope: Scope,
-        prepared: _Prepared,
-        toolbox: Toolbox,
-        finished: Finished,
-        *,
-        rules: Sequence[str],
-        witness: Witness,
-        removals: Removals,
+        self, claim: Claim, scope: Scope, prepared: _Prepared, equipped: _Equipped, finished: Finished
     ) -> None:
+        toolbox, removals = equipped.toolbox, equipped.removals
         turned = Turned(
             lines=(prepared.line, *finished.lines),
             recalled=prepared.recalled,
-            rules=rules,
-            written=toolbox.written,
+            rules=equipped.rules.new,
+            # After a write that failed the session's own run has to look at everything once more.
+            written=() if toolbox.failed else toolbox.written,
+            opened=toolbox.opened,
+            broke_off=finished.outcome is not Outcome.COMPLETED,
             told_date=prepared.today,
             told_notes_at=prepared.told_notes_at,
             inbox_id=claim.id,
@@ -308,7 +214,7 @@ class Turns:
             await self.inbox.finish(session, claim)
             await self.history.add_turn(session, prepared.session, turned)
             await self.provenance.record_turn(
-                session, prepared.session.id, scope, witness, forgotten=removals.recorded, back=removals.back
+                session, prepared.session.id, scope, equipped.witness, forgotten=removals.recorded, back=removals.back
             )
             self.usage.add(
                 session,
@@ -325,6 +231,46 @@ class Turns:
                 await self.history.end_session(session, str(claim.inbound.address))
                 await self.outbox.enqueue(session, self._notice(claim, FULL))
         self.outbox.wake()
+
+    def _equip(self, claim: Claim, scope: Scope, session: Session, *, began: datetime) -> _Equipped:
+        rights = _rights(scope, self.settings)
+        rules = TouchedRules(self.instructions, scope, session.shown.names)
+        removals = Removals(self.record_forgotten)
+        witnessed = partial(self.provenance.witness, scope, began, besides=removals.recorded)
+        witness = witnessed()
+        guard = author_guard(
+            scope,
+            self.provenance.sources,
+            speakers=[str(claim.inbound.account)],
+            owners=self.settings.access.owners,
+        )
+        authors = of_sender(claim.inbound, scope)
+        toolbox = Toolbox(
+            scope,
+            rights,
+            self.team_writes.signed(authors),
+            self.clock,
+            agent=self.subagents.tool(scope, rights, guard=guard),
+            after_read=rules,
+            guard=guard,
+            watches=(witness, removals),
+            meter=self.meter,
+            drafts=self.team_writes.drafts(scope, _origin(claim), authors, watch=witnessed()),
+        )
+        return _Equipped(toolbox=toolbox, rules=rules, witness=witness, removals=removals)
+
+    def _request(self, prepared: _Prepared) -> Request:
+        message = {"role": prepared.line.role, "content": prepared.line.content}
+        return Request(
+            model=self.settings.model.chat,
+            max_tokens=self.settings.model.max_tokens,
+            system=prepared.session.system,
+            tools=list(DEFINITIONS),
+            messages=[*prepared.session.messages, message],
+        )
+
+    def _notice(self, claim: Claim, word: str) -> list[Post]:
+        return [replace(post, reply_to="") for post in self.posts(claim, word, kind="cut")]
 
     def posts(self, claim: Claim, markdown: str, *, kind: str = "") -> list[Post]:
         """Return the parts that answer this message. The same claim and kind give the same keys on every run."""

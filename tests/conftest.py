@@ -5,10 +5,20 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from gateway.db.engine import Database, connect, migrate
 from tests.postgres import Postgres, postgres_on
 from tests.postgres_server import server
+
+# How long an example takes says what machine this is, and nothing of what is tested.
+settings.register_profile(
+    "any machine",
+    settings(),
+    deadline=None,
+    suppress_health_check=[*settings().suppress_health_check, HealthCheck.too_slow],
+)
+settings.load_profile("any machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

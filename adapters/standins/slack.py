@@ -161,7 +161,7 @@ class SlackStandin(People):
         """The agent sessions by channel and thread."""
         return self.workspace.sessions
 
-    async def wait_for(self, predicate: Callable[["SlackStandin"], Found], timeout: float = 5.0) -> Found:  # noqa: ASYNC109
+    async def wait_for(self, predicate: Callable[["SlackStandin"], Found], timeout: float = 40.0) -> Found:  # noqa: ASYNC109
         """Return what `predicate` finds as soon as it does; the `TimeoutError` tells what there is."""
         with anyio.move_on_after(timeout):
             while True:

@@ -78,7 +78,7 @@ class TelegramStandin(People):
     async def wait_for(
         self,
         predicate: Callable[[], T | None],
-        timeout: float = 10,  # noqa: ASYNC109 - how long a test waits
+        timeout: float = 40,  # noqa: ASYNC109 - how long a test waits
     ) -> T:
         """Wait until the predicate is true and return its value.
 

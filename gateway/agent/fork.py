@@ -5,22 +5,21 @@ import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
 import structlog
 
 from gateway.agent import loop
-from gateway.agent.events import Finished, TextSoFar, ToolEnded, ToolStarted
+from gateway.agent.events import TextSoFar, ToolEnded, ToolStarted
 from gateway.errors import ModelFault, ModelRefused
 from gateway.history import Session
 from gateway.llm.client import Model, Reply, Request, Tokens
 from gateway.settings import ModelSettings
 from gateway.tools.definitions import DEFINITIONS
-from gateway.tools.toolbox import Toolbox
+from gateway.tools.toolbox import Taken, Toolbox
 from gateway.usage import Usage
 from memory.errors import SideCallFailed
 from memory.notes import Notes, Watch
@@ -29,6 +28,23 @@ from memory.scope import Scope
 from memory.team_notes import TeamNotes
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Equipment:
+    """What a run's tools work with, besides its rights; each is that of `gateway.tools.toolbox.Toolbox`.
+
+    Without `notes` they are those of every run.
+    """
+
+    watches: tuple[Watch, ...] = ()
+    guard: Watch | None = None
+    notes: Notes | None = None
+    drafts: TeamNotes | None = None
+    taken: Taken | None = None
+
+
+_PLAIN = Equipment()
 
 
 class Runs:
@@ -82,21 +98,9 @@ class Runs:
             raise SideCallFailed("the answer is not a JSON object")
         return answer
 
-    def fork_of(
-        self,
-        session: Session,
-        scope: Scope,
-        *,
-        watch: Watch | None = None,
-        guard: Watch | None = None,
-        notes: Notes | None = None,
-        drafts: TeamNotes | None = None,
-    ) -> "SessionFork":
-        """Return the fork that extends this session's last request; `watch` sees what it changes and `guard` allows.
-
-        `notes` and `drafts` are those of `gateway.tools.toolbox.Toolbox`.
-        """
-        return SessionFork(self, session, scope, watch=watch, guard=guard, notes=notes, drafts=drafts)
+    def fork_of(self, session: Session, scope: Scope, equipment: Equipment = _PLAIN) -> "SessionFork":
+        """Return the fork that extends this session's last request."""
+        return SessionFork(runs=self, session=session, scope=scope, equipment=equipment)
 
     async def run(
         self,
@@ -121,8 +125,8 @@ class Runs:
             rights=rights,
             max_turns=max_turns,
             progress=progress,
-            watch=changes,
             budget=budget,
+            equipment=_PLAIN if changes is None else Equipment(watches=(changes,)),
         )
 
     async def drive(
@@ -136,24 +140,21 @@ class Runs:
         rights: Rights,
         max_turns: int,
         progress: Progress | None = None,
-        watch: Watch | None = None,
-        guard: Watch | None = None,
         budget: Budget = UNLIMITED,
-        notes: Notes | None = None,
-        drafts: TeamNotes | None = None,
+        equipment: Equipment = _PLAIN,
     ) -> RunReport:
         """Send `before` and one more user message, and run to the end."""
-        watches = () if watch is None else (watch,)
         toolbox = Toolbox(
             scope,
             rights,
-            notes or self._notes,
+            equipment.notes or self._notes,
             self._clock,
-            guard=guard,
-            watches=watches,
+            guard=equipment.guard,
+            watches=equipment.watches,
             meter=self._meter,
             run=purpose,
-            drafts=drafts,
+            drafts=equipment.drafts,
+            taken=equipment.taken,
         )
         request = Request(
             model=self._settings.chat,
@@ -166,19 +167,19 @@ class Runs:
         model = _Metered(self._model, budget, partial(self._record, scope, purpose, self._settings.chat))
         began, outcome = time.monotonic(), Outcome.FAILED
         try:
-            finished = await self._to_the_end(model, request, toolbox, telling, max_turns=max_turns)
+            finished = await loop.to_the_end(model, request, toolbox, max_rounds=max_turns, told=telling.note)
             outcome = finished.outcome
         except _Spent:
             outcome = Outcome.SPENT
             log.warning("run_spent", purpose=purpose, tokens=model.tokens.total)
-            return _report(outcome, "", model.requests, model.tokens, toolbox.written)
+            return _report(outcome, "", model.requests, model.tokens, toolbox)
         except ModelRefused as error:
             outcome = Outcome.REFUSED
             log.error("run_refused", purpose=purpose, error=error)
-            return _report(outcome, "", model.requests, model.tokens, toolbox.written)
+            return _report(outcome, "", model.requests, model.tokens, toolbox)
         except ModelFault as error:
             log.warning("run_failed", purpose=purpose, error=error)
-            return _report(outcome, "", model.requests, model.tokens, toolbox.written)
+            return _report(outcome, "", model.requests, model.tokens, toolbox)
         except asyncio.CancelledError:
             outcome = Outcome.ABORTED
             with anyio.CancelScope(shield=True):
@@ -189,17 +190,7 @@ class Runs:
         whole = finished.tokens.input + finished.tokens.cache_read + finished.tokens.cache_write
         if whole:
             self._meter.observe("run_cache_hit_ratio", finished.tokens.cache_read / whole, purpose=purpose)
-        return _report(finished.outcome, finished.text, finished.turns, finished.tokens, toolbox.written)
-
-    async def _to_the_end(
-        self, model: "_Metered", request: Request, toolbox: Toolbox, telling: "_Telling", *, max_turns: int
-    ) -> Finished:
-        async with aclosing(loop.run(model, request, toolbox, max_rounds=max_turns)) as events:
-            async for event in events:
-                if isinstance(event, Finished):
-                    return event
-                await telling.note(event)
-        raise AssertionError("the loop ends with Finished")
+        return _report(finished.outcome, finished.text, finished.turns, finished.tokens, toolbox)
 
     async def _record(self, scope: Scope, purpose: str, model: str, tokens: Tokens) -> None:
         for kind, number in asdict(tokens).items():
@@ -207,42 +198,26 @@ class Runs:
         await self._usage.record(principal=scope.principal, purpose=purpose, model=model, tokens=tokens)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SessionFork:
     """A fork of one finished turn; see `memory.ports.Fork`."""
 
-    def __init__(
-        self,
-        runs: Runs,
-        session: Session,
-        scope: Scope,
-        *,
-        watch: Watch | None,
-        guard: Watch | None,
-        notes: Notes | None,
-        drafts: TeamNotes | None,
-    ) -> None:
-        self._runs = runs
-        self._session = session
-        self._scope = scope
-        self._watch = watch
-        self._guard = guard
-        self._notes = notes
-        self._drafts = drafts
+    runs: Runs
+    session: Session
+    scope: Scope
+    equipment: Equipment
 
     async def __call__(self, prompt: str, *, rights: Rights, max_turns: int) -> RunReport:
         """Append the prompt to the session's request and run."""
-        return await self._runs.drive(
-            self._scope,
+        return await self.runs.drive(
+            self.scope,
             purpose="extraction",
-            system=self._session.system,
-            before=self._session.messages,
+            system=self.session.system,
+            before=self.session.messages,
             prompt=prompt,
             rights=rights,
             max_turns=max_turns,
-            watch=self._watch,
-            guard=self._guard,
-            notes=self._notes,
-            drafts=self._drafts,
+            equipment=self.equipment,
         )
 
 
@@ -299,10 +274,12 @@ class _Telling:
             await self._progress(turn=self._turn, text=self._text, tools=self._tools, written=self._toolbox.written)
 
 
-def _report(outcome: Outcome, text: str, turns: int, tokens: Tokens, written: tuple[Path, ...]) -> RunReport:
+def _report(outcome: Outcome, text: str, turns: int, tokens: Tokens, toolbox: Toolbox) -> RunReport:
     return RunReport(
         outcome=outcome,
-        written=written,
+        written=toolbox.written,
+        failed=toolbox.failed,
+        left_out=toolbox.left_out,
         text=text,
         turns=turns,
         input_tokens=tokens.input,

@@ -1,6 +1,6 @@
 """The agent loop: stream the model, run the tools it asks for, until it answers."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -26,6 +26,14 @@ class Streams(Protocol):
 
     def stream(self, request: Request) -> AsyncGenerator[str | Reply, None]:
         """Yield pieces of text as they come, and the finished reply last."""
+
+
+Told = Callable[[TextSoFar | ToolStarted | ToolEnded], Awaitable[None]]
+"""Hears of what happens before the end."""
+
+
+async def _nobody(event: TextSoFar | ToolStarted | ToolEnded) -> None:
+    """Tell nobody."""
 
 
 async def run(model: Streams, request: Request, toolbox: Toolbox, *, max_rounds: int) -> AsyncGenerator[Event, None]:
@@ -63,6 +71,18 @@ async def run(model: Streams, request: Request, toolbox: Toolbox, *, max_rounds:
             yield ToolEnded(name=call["name"], turn=turn)
         transcript.ran(results)
     yield transcript.capped(turns=max_rounds)
+
+
+async def to_the_end(
+    model: Streams, request: Request, toolbox: Toolbox, *, max_rounds: int, told: Told = _nobody
+) -> Finished:
+    """Return how it ended, after `told` has heard of everything before; see `run`."""
+    async with aclosing(run(model, request, toolbox, max_rounds=max_rounds)) as events:
+        async for event in events:
+            if isinstance(event, Finished):
+                return event
+            await told(event)
+    raise AssertionError("the loop ends with Finished")
 
 
 async def _result(toolbox: Toolbox, call: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ The run is sent the same list of tools as every other; what it may do with them 
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -74,12 +73,14 @@ async def _never(scope: Scope, moment: datetime) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Subagents:
-    """Runs agents. `home` is $REVERIE_HOME; `max_turns` bounds the requests of one run.
+    """Runs agents: `home` is $REVERIE_HOME, where their definitions lie, `memory_base` where memory does.
 
-    With `snapshots`, a `user` memory without notes is begun with the project's snapshot of it.
+    `max_turns` bounds the requests of one run. With `snapshots`, a `user` memory without notes is begun with the
+    project's snapshot of it.
     """
 
     home: Path
+    memory_base: Path
     model: Model
     settings: ModelSettings
     memory: MemorySettings
@@ -132,7 +133,7 @@ class Subagents:
         toolbox = _toolbox(memory, agent, self.notes, self.clock, guard=guard, watch=watch, meter=self.meter)
         request = await self._request(memory, agent, prompt)
         try:
-            finished = await _to_the_end(self.model, request, toolbox, max_turns=self.max_turns)
+            finished = await loop.to_the_end(self.model, request, toolbox, max_rounds=self.max_turns)
         except ModelFault as error:
             log.warning("agent_failed", error=type(error).__name__)
             raise ToolError(f"the agent gave no report: {error}") from error
@@ -150,7 +151,7 @@ class Subagents:
 
     async def _memory(self, scope: Scope, rights: Rights, agent: Agent) -> Scope:
         """Return the agent's scope, ready to be used, with nothing to read that its caller may not read."""
-        memory = await anyio.to_thread.run_sync(lambda: agent_scope(scope, agent, home=self.home))
+        memory = await anyio.to_thread.run_sync(lambda: agent_scope(scope, agent, home=self.memory_base))
         own = {memory.memory_dir} if memory.enabled else set()
         memory = replace(memory, readable=tuple(root for root in memory.readable if root in {*own, *rights.read}))
         if memory.enabled and memory.writable:
@@ -161,10 +162,7 @@ class Subagents:
 
     async def _request(self, memory: Scope, agent: Agent, prompt: str) -> Request:
         headers = await self.scanner.scan(memory) if memory.enabled else []
-        if memory.enabled and agent.memory is not None:
-            self.meter.count("agent_memory_loaded", scope=agent.memory.value)
-            self.meter.observe("memory_files", len(headers), memory="agent")
-        told = agent_memory_prompt(memory, agent, headers[: self.memory.scan_limit], settings=self.memory)
+        told = agent_memory_prompt(memory, agent, headers, settings=self.memory, meter=self.meter)
         today = date_note(scope_now(memory, self.clock()).date())
         return Request(
             model=agent.model or self.settings.chat,
@@ -274,14 +272,6 @@ def _toolbox(
         watches=(watch,),
         meter=meter,
     )
-
-
-async def _to_the_end(model: Model, request: Request, toolbox: Toolbox, *, max_turns: int) -> Finished:
-    async with aclosing(loop.run(model, request, toolbox, max_rounds=max_turns)) as events:
-        async for event in events:
-            if isinstance(event, Finished):
-                return event
-    raise AssertionError("the loop ends with Finished")
 
 
 def _identity(memory: Scope, agent: Agent) -> str:

@@ -15,6 +15,7 @@ from gateway.notices import counted
 from gateway.proposal_texts import code
 from gateway.settings import Settings
 from memory.dream import Gate, Standing
+from memory.restore import Restored
 from memory.scope import Scope
 from memory.stamp import NEVER
 from memory.undo import Undo, Undone
@@ -26,6 +27,10 @@ _USAGE = (
     "`/dream diff` shows what the last one changed, `/dream undo` takes it back."
 )
 _NONE = "Nothing to undo: no dream has changed anything here since the last undo."
+_NOBODY = (
+    "There is nothing to put in order here yet: nothing but commands was written in this chat. Write something else "
+    "first."
+)
 _UNDER_WAY = "A dream is under way here already. `/dream status` says how far it is."
 _LONGEST_DIFF = 6000
 
@@ -67,13 +72,8 @@ class DreamCommand:
 
     async def _begin(self, asked: Asked) -> str:
         scope, address = asked.scope, asked.claim.inbound.address
-        obstacle = await self.dreaming.dream.obstacle(scope)
-        if obstacle is not Gate.OPEN:
-            return f"I can't dream here: {_WHY[obstacle]}."
-        if await self.dreaming.dream.underway(scope) is not None:
-            return _UNDER_WAY
-        if not await self.budget(0):
-            return "I can't dream now: tonight's tokens for dreams are used up. They are counted anew at midnight."
+        if obstacle := await self._obstacle(scope, now=asked.claim.inbound.sent_at):
+            return obstacle
         working = partial(self._working, address)
         try:
             if not self.dreaming.begin(scope, address, scheduler=self.scheduler, working=working):
@@ -81,6 +81,19 @@ class DreamCommand:
         except NotRunning:
             return "I can't dream now: the scheduler is not running. `reverie doctor` says why."
         return "Dreaming… I say here what came of it. `/dream status` says how far it is, `/dream stop` ends it."
+
+    async def _obstacle(self, scope: Scope, *, now: datetime) -> str:
+        """Return what keeps a scope from dreaming now, in words for people; "" if nothing does."""
+        gate = await self.dreaming.dream.obstacle(scope)
+        if gate is not Gate.OPEN:
+            return f"I can't dream here: {_WHY[gate]}."
+        if not await self.dreaming.has_someone(scope, self.scheduler, now):
+            return _NOBODY
+        if await self.dreaming.dream.underway(scope) is not None:
+            return _UNDER_WAY
+        if not await self.budget(0):
+            return "I can't dream now: tonight's tokens for dreams are used up. They are counted anew at midnight."
+        return ""
 
     async def _take_back(self, asked: Asked) -> str:
         if asked.scope.shared and not self._is_owner(asked):
@@ -142,25 +155,32 @@ def undone(scope: Scope, result: Undone) -> str:
     if result.logs_gone:
         return "I can't take that back: the day logs that it sorted are gone, and what they said is in the notes only."
     done = result.restored
-    back = counted(len(done.back) + len(done.merged), "file")
-    lines = [f"The last dream is taken back: {back} as before."]
+    back = f"{counted(len(done.back), 'file')} as before{_named(scope, done.back, ' (', ')')}"
+    lines = [f"The last dream is taken back: {back}."]
     if done.failed:
         lines = [
-            f"The last dream is taken back in part: {back} as before, {counted(len(done.failed), 'file')} could not be "
-            f"written: {_named(scope, done.failed)}. No fact is lost. See that they can be, then `/dream undo` again."
+            f"The last dream is taken back in part: {back}. Not put back yet: {_reasoned(scope, done)}. No fact "
+            "is lost. See that they can be, then `/dream undo` again."
         ]
     if done.merged:
-        lines.append(f"What was added since is kept in {counted(len(done.merged), 'file')}.")
+        lines.append(f"Put back with what was added since: {_named(scope, done.merged)}.")
     if done.left:
-        names = _named(scope, done.left)
-        lines.append(f"Left {counted(len(done.left), 'note')} as it is, because it was changed since: {names}.")
+        lines.append(f"Left as it is now, because it was changed since: {_named(scope, done.left)}.")
+    if result.unrecorded:
+        lines.append(f"That could not be written down ({result.unrecorded}): `/dream undo` would name it once more.")
     if done.beside:
         lines.append(f"What stood before in notes that were changed since is kept in {_named(scope, done.beside)}.")
     return " ".join(lines)
 
 
-def _named(scope: Scope, paths: Sequence[Path]) -> str:
-    return ", ".join(f"`{code(path.relative_to(scope.memory_dir).as_posix())}`" for path in paths)
+def _reasoned(scope: Scope, done: Restored) -> str:
+    reasons = {path: done.reasons.get(path, "it can't be written") for path in done.failed}
+    return ", ".join(f"{_named(scope, [path])} ({reason})" for path, reason in reasons.items())
+
+
+def _named(scope: Scope, paths: Sequence[Path], before: str = "", behind: str = "") -> str:
+    names = ", ".join(f"`{code(path.relative_to(scope.memory_dir).as_posix())}`" for path in paths)
+    return f"{before}{names}{behind}" if names else ""
 
 
 def fenced(patch: str) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import PurePosixPath
 
 from anyio import to_thread
 
@@ -17,14 +16,14 @@ from gateway.settings import Settings
 from memory.erasure import erase_everywhere, hindrance
 from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
 from memory.extract import writable
-from memory.facts import facts_of, is_index
-from memory.gone import FOUND, Gone, Item, find, gone, holding, mentioning, whole
+from memory.facts import described, forgettable, is_index
+from memory.gone import FOUND, Gone, Item, find, gone, holding, mentioning, renamed, whole
 from memory.lookup import named, title
 from memory.notes import Notes
 from memory.paths import TEAM
 from memory.places import fixed, places, read_places
-from memory.ports import Leases
-from memory.provenance import Source
+from memory.ports import UNMETERED, Leases, Meter
+from memory.provenance import Source, fact_hash
 from memory.scan import Scans
 from memory.scope import Scope
 
@@ -33,10 +32,12 @@ _ForgetInTeam = Callable[[Scope, Gone], Awaitable[str]]
 _LEASE_SECONDS = 30.0
 _WAIT_SECONDS = 20.0  # for an extraction that is under way: it has read what is to be forgotten
 _SHOWN = 120
+_STAGED = "/"
+"""What the names of changes begin with that wait to be shared; that of no note does."""
 OFF = "Memory is switched off here."
 _USAGE = (
     "Say what to forget: `/forget NAME` with the name of a note, or `/forget WORDS`. "
-    "I show what fits before anything goes."
+    "I show what fits; `/forget 1`, with a number from that list, then confirms it."
 )
 _NOT_YOURS = "Only who said it, or an owner of this bot, may have it forgotten here: "
 _BUSY = "I am just saving what was said. Please write it again in a minute; nothing is forgotten yet."
@@ -66,6 +67,7 @@ class ErasureCommands:
     scanner: Scans
     leases: Leases
     forget_in_team: _ForgetInTeam
+    meter: Meter = UNMETERED
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -79,11 +81,13 @@ class ErasureCommands:
         match asked.arguments.lower():
             case "on":
                 await self.erasures.ignore(asked.scope, here)
+                self.meter.count("memory_toggled", by="ignore", to="on")
                 text = (
                     "I leave memory aside in this conversation, and keep nothing of it, until you write `/ignore off`."
                 )
             case "off":
                 await self.erasures.heed(asked.scope, here)
+                self.meter.count("memory_toggled", by="ignore", to="off")
                 text = "I use memory again. What was said meanwhile I have not kept."
             case _:
                 state = (
@@ -113,7 +117,8 @@ class ErasureCommands:
         notes = [whole(note, files[note]) for note in (await to_thread.run_sync(_named, files, words))[:FOUND]]
         if len(notes) == 1:
             return await self._ask(asked, notes, f"`/forget {notes[0].note} yes`")
-        found = notes or await to_thread.run_sync(find, files, words)
+        texts = {**files, **await self._staged(asked.scope)}
+        found = notes or await to_thread.run_sync(find, texts, words)
         if not found:
             return Reply(text="I find nothing in memory that fits. `/memory` lists the notes.")
         return await self._ask(asked, found, "`/forget 1` (or several numbers, or `/forget all`)")
@@ -163,18 +168,22 @@ class ErasureCommands:
         """Record it first, so that nothing rebuilds what is being taken out, and after, for what began meanwhile."""
         found = await self._places(scope)
         files = await self._files(scope, found)  # what was being saved is saved now
-        known = await to_thread.run_sync(_still_there, files, items)
+        texts, said = files | await self._staged(scope), await self._said_above(scope, files)
+        known = await to_thread.run_sync(_still_there, texts, items, said)
         if not known:
             return Reply(text="That is forgotten already.")
         refused = [why for each in known if (why := await self._refusal(found, account, each))]
         if refused:
             return Reply(text="\n".join(dict.fromkeys(refused)))
-        meant = await to_thread.run_sync(_meant, files, [item for each in known for item in each.items])
-        if there := await hindrance(found, meant.what, meant.held, self.notes):
+        others = await self._of_others(scope, account, texts)
+        meant = await to_thread.run_sync(_meant, texts, [item for each in known for item in each.items], said, others)
+        beside = await to_thread.run_sync(self._beside, found, files, meant.what)
+        if there := await hindrance(found, meant.what, [*meant.held, *beside], self.notes):
             return Reply(
                 text=f"Nothing is forgotten yet, as something stands in the way: {there}. Then write it again."
             )
-        what, names = meant.what, await to_thread.run_sync(_telling_names, meant)
+        what = meant.what
+        names = await to_thread.run_sync(_telling_names, what, [*meant.held, *beside], found)
         team = await to_thread.run_sync(_of_team, files, what)
         sources = [each for said in (await self.provenance.sources(scope, what.hashes)).values() for each in said]
         upto = await self.erasures.latest(scope)
@@ -214,10 +223,15 @@ class ErasureCommands:
         async with self.leases.hold(f"memory:{scope.memory_dir}", seconds=_LEASE_SECONDS, wait=_LEASE_SECONDS):
             files = await self._files(scope, found)
         held = await to_thread.run_sync(holding, files, meant.what)
-        closed = f"{TEAM}/" if scope.team_dir not in writable(scope, self.settings.memory) else None
-        beside = await to_thread.run_sync(mentioning, files, meant.what)
-        held += [note for note in beside if not fixed(found, [note]) and not (closed and note.startswith(closed))]
+        held += await to_thread.run_sync(self._beside, found, files, meant.what)
         return [*dict.fromkeys((*meant.held, *held))], await to_thread.run_sync(_of_team, files, meant.what) or team
+
+    def _beside(self, found: Mapping[str, Scope], files: Mapping[str, str], what: Gone) -> list[str]:
+        """Return the notes that only mention it and may be changed from here; blocking."""
+        scope = found[""]
+        closed = f"{TEAM}/" if scope.team_dir not in writable(scope, self.settings.memory) else None
+        beside = mentioning(files, what, starts=found)
+        return [note for note in beside if not fixed(found, [note]) and not (closed and note.startswith(closed))]
 
     async def _messages(self, scope: Scope, what: Gone, sources: Sequence[Source], *, after: int = 0) -> frozenset[int]:
         known = {each.message_id for each in sources if each.message_id is not None}
@@ -239,33 +253,78 @@ class ErasureCommands:
         theirs = what.hashes <= set(sources) and set(said) == {str(account)}
         return "" if theirs else f"{_NOT_YOURS}`{meant.items[0].note}`"
 
+    async def _staged(self, scope: Scope) -> dict[str, str]:
+        return {f"{_STAGED}{name}": text for name, text in (await self.erasures.staged(scope)).items()}
+
+    async def _said_above(self, scope: Scope, files: Mapping[str, str]) -> frozenset[str]:
+        """Return the hashes of those descriptions of notes that somebody is known to have said."""
+        about = await to_thread.run_sync(_descriptions, files)
+        return frozenset(await self.provenance.sources(scope, about))
+
+    async def _of_others(self, scope: Scope, account: Account, texts: Mapping[str, str]) -> frozenset[str]:
+        """Return the hashes of what stands in a shared chat's notes and somebody else said, in another chat too.
+
+        What such notes are about is theirs as well, if none of it is this person's own.
+        """
+        if not scope.shared:
+            return frozenset()
+        hashes = await to_thread.run_sync(_forgettable, texts)
+        sources = await self.provenance.sources(scope, frozenset[str]().union(*hashes.values()))
+        theirs = {fact for fact, said in sources.items() if any(each.account != str(account) for each in said)}
+        own = sources.keys() - theirs
+        notes = (
+            found
+            for note, found in hashes.items()
+            if (note.startswith(f"{TEAM}/") or not theirs.isdisjoint(found)) and own.isdisjoint(found)
+        )
+        of_team = (found - own for note, found in hashes.items() if note.startswith(f"{TEAM}/"))
+        return frozenset(theirs.union(*notes, *of_team))
+
     async def _files(self, scope: Scope, found: Mapping[str, Scope]) -> dict[str, str]:
         return await to_thread.run_sync(read_places, found, await self.scanner.scan(scope))
 
     async def _places(self, scope: Scope) -> dict[str, Scope]:
-        return await to_thread.run_sync(partial(places, scope, self.settings.home))
+        return await to_thread.run_sync(partial(places, scope, self.settings.memory_base))
 
 
-def _meant(files: Mapping[str, str], items: Sequence[Item]) -> _Meant:
-    what = gone(files, items)
-    return _Meant(items=items, what=what, held=holding(files, what))
+def _meant(
+    texts: Mapping[str, str], items: Sequence[Item], said: frozenset[str], others: frozenset[str] = frozenset()
+) -> _Meant:
+    notes = {name: text for name, text in texts.items() if not name.startswith(_STAGED)}
+    what = gone(texts, items, said=said, others=others)
+    what = replace(what, notes=what.notes & notes.keys())
+    return _Meant(items=items, what=what, held=holding(notes, what))
 
 
-def _still_there(files: Mapping[str, str], items: Sequence[Item]) -> list[_Meant]:
+def _still_there(texts: Mapping[str, str], items: Sequence[Item], said: frozenset[str]) -> list[_Meant]:
     """Return of each item what it is, unless that is gone already."""
-    return [each for item in items if (each := _meant(files, [item])).what.texts or each.what.notes]
+    found = (_meant(texts, [item], said) for item in items)
+    return [_with_description(texts, each, said) for each in found if each.what.texts or each.what.notes]
 
 
-def _telling_names(meant: _Meant) -> list[str]:
-    what = meant.what
-    names = (note for note in meant.held if not is_index(note))
-    return [note for note in names if note in what.notes or what.betrays(PurePosixPath(note).stem)]
+def _with_description(texts: Mapping[str, str], meant: _Meant, said: frozenset[str]) -> _Meant:
+    """Return the same, of whole notes with what somebody is known to have said as their description."""
+    above = [(note, about) for note in meant.what.notes for about in described(texts[note])]
+    items = [Item(note=note, hash=each) for note, about in above if (each := fact_hash(about)) in said]
+    return _meant(texts, [*meant.items, *items], said) if items else meant
+
+
+def _descriptions(files: Mapping[str, str]) -> list[str]:
+    return [fact_hash(about) for name, text in files.items() if not is_index(name) for about in described(text)]
+
+
+def _forgettable(texts: Mapping[str, str]) -> dict[str, set[str]]:
+    return {name: set(map(fact_hash, forgettable(text, name))) for name, text in texts.items()}
+
+
+def _telling_names(what: Gone, notes: Sequence[str], starts: Mapping[str, Scope]) -> list[str]:
+    return [note for note in notes if not is_index(note) and (note in what.notes or renamed(note, what, starts))]
 
 
 def _of_team(files: Mapping[str, str], what: Gone) -> Gone | None:
     """Return that part of it which stands in the team's notes; None if nothing does."""
     team = {note: text for note, text in files.items() if note.startswith(f"{TEAM}/")}
-    texts = [fact for note, text in team.items() for fact in facts_of(text, note) if what.same(fact)]
+    texts = [fact for note, text in team.items() for fact in forgettable(text, note) if what.same(fact)]
     notes = what.notes & team.keys()
     return replace(what, notes=notes, texts=tuple(dict.fromkeys(texts))) if texts or notes else None
 
@@ -288,6 +347,8 @@ def _named(files: Mapping[str, str], words: str) -> list[str]:
 
 def _shown(item: Item) -> str:
     text = item.text if len(item.text) <= _SHOWN else f"{item.text[: _SHOWN - 1]}…"
+    if item.note.startswith(_STAGED):
+        return f"{text} (waits to be shared, in `{item.note.removeprefix(_STAGED).partition('/')[2]}`)"
     agent = f"agent {item.note[1:].rpartition('/')[0]}: " if item.note.startswith("@") else ""
     if item.hash:
         return f"{agent}{text} (in `{item.note}`)"

@@ -9,7 +9,7 @@ from gateway.db.modes import Chosen
 from gateway.scopes import Scopes
 from gateway.settings import Settings
 from memory.errors import Conflict, LeaseLost, MemoryFault
-from memory.ports import Clock
+from memory.ports import UNMETERED, Clock, Meter
 from memory.scope import Mode, Scope
 
 _HOW = {
@@ -30,6 +30,7 @@ class ModeCommand:
     scopes: Scopes
     close_log: Callable[[Scope], Awaitable[int]]
     clock: Clock
+    meter: Meter = UNMETERED
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -64,6 +65,7 @@ class ModeCommand:
             if changes and scope.enabled and scope.mode is Mode.LOG:
                 await self.close_log(scope)
         await self.scopes.choose(before.principal, mode, account=inbound.account, now=self.clock(), changes=changes)
+        self.meter.count("memory_toggled", by="mode", to=mode or "default")
         after = await self.scopes.of(inbound.address, before.principal)
         text = f"{_HOW[after.mode]} {told(await self.scopes.chosen(before.principal), after)}"
         if after.mode is before.mode:

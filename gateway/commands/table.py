@@ -16,10 +16,11 @@ MENU: Sequence[tuple[str, str]] = (
     ("memory", "what I remember here; /memory NAME shows one note"),
     ("why", "which notes shaped my last answer, and who said what is in them"),
     ("dream", "put memory in order now; /dream status, stop, diff, undo"),
-    ("forget", "forget a note or a fact for good: /forget NAME or WORDS"),
+    ("forget", "forget a note or a fact for good: /forget NAME or WORDS lists what fits, /forget 1 confirms"),
     ("jobs", "what the scheduler did and does next; for owners"),
+    ("agents", "who can be set to work here, and their memory's snapshots: /agents NAME take, /agents NAME keep"),
     ("mode", "keep memory in notes at once or in a day log: /mode log, /mode auto; for owners"),
-    ("team", "what the team shares here, and what waits for your word; /team yes, no, show, who, sync"),
+    ("team", "what the team shares here, and what waits: /team yes 1 confirms; also no, show, who, sync, audit"),
     ("ignore", "leave memory aside in this conversation: /ignore on, /ignore off"),
 )
 """Names and summaries of all commands, as the platforms' menus and /help show them."""

@@ -15,6 +15,7 @@ from gateway.usage import Usage
 from memory.agents import load_agents
 from memory.instructions.layers import Instructions
 from memory.instructions.telling import describe
+from memory.paths import folder_name
 from memory.ports import Clock
 from memory.scan import Scans
 from memory.scope import Mode, OptOut, Part, Scope
@@ -110,7 +111,12 @@ class UserCommands:
 
     async def instructions(self, asked: Asked) -> Reply:
         """Say which instruction files are loaded here, in which order."""
-        return Reply(text=describe(await self.instruction_files.load(asked.scope)))
+        told = describe(await self.instruction_files.load(asked.scope))
+        # What is written for the model may say `~/`: here it would be taken for the home of whoever runs the gateway.
+        home = f"homes/{folder_name(asked.scope.principal)}"
+        whose = "this chat's folder" if asked.scope.shared else "your folder"
+        where = f"`{home}` is {whose}, inside the one that the gateway keeps memory in"
+        return Reply(text=f"{told.replace('`~/', f'`{home}/')}\n\n{where} (`REVERIE_HOME`, unless set otherwise).")
 
     async def _memory(self, asked: Asked) -> str:
         scope = asked.scope

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from anyio import to_thread
 
 from gateway.commands.table import Asked, Handler, Reply
 from gateway.provenance import Provenance
+from gateway.settings import Settings
 from memory.agent_memory import agent_scope, shown_as
 from memory.agents import load_agents
 from memory.errors import PathRefused
@@ -31,12 +31,12 @@ _Notes = Mapping[str, tuple[Scope, NoteHeader]]
 
 @dataclass(frozen=True, kw_only=True)
 class WhyCommand:
-    """The handler; it reads nothing outside the asker's scope and its agents' memories. `home` is $REVERIE_HOME."""
+    """The handler; it reads nothing outside the asker's scope and its agents' memories."""
 
     provenance: Provenance
     scanner: Scans
     clock: Clock
-    home: Path
+    settings: Settings
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -66,9 +66,9 @@ class WhyCommand:
         notes = {header.name: (scope, header) for header in await self.scanner.scan(scope)}
         if not any(name.startswith("@") for name in shown):
             return notes
-        agents = await to_thread.run_sync(load_agents, self.home, scope.project_root)
+        agents = await to_thread.run_sync(load_agents, self.settings.home, scope.project_root)
         for agent in agents.found:
-            memory = await to_thread.run_sync(partial(agent_scope, scope, agent, home=self.home))
+            memory = await to_thread.run_sync(partial(agent_scope, scope, agent, home=self.settings.memory_base))
             if memory.enabled and any(name.startswith(shown_as(agent.name)) for name in shown):
                 headers = await self.scanner.scan(memory)
                 notes |= {shown_as(agent.name, header.name): (memory, header) for header in headers}

@@ -141,7 +141,7 @@ class Clearing:
             offer.items = [each | {"note": ""} if each["note"] in self._names else each for each in offer.items]
         mine = select(SessionRow.id).where(*self._mine)
         paths = [str(self._scope.memory_dir / name) for name in self._names]
-        await session.execute(delete(ShownRow).where(ShownRow.session_id.in_(mine), ShownRow.name.in_(self._names)))
+        await _unshow(session, self._mine, self._names)
         await session.execute(
             delete(DirectWriteRow).where(DirectWriteRow.session_id.in_(mine), DirectWriteRow.path.in_(paths))
         )
@@ -159,10 +159,11 @@ class Clearing:
             return any(name in text for name in names) or team.told_in(text)
 
         def clear(index: str) -> str:
-            return _without_told(_left_of_index(index, team, folder=f"{TEAM}/"), team)
+            return _without_told(_left_of_index(index, team, team.same, folder=f"{TEAM}/"), team)
 
         mine = (SessionRow.principal == principal, SessionRow.project == self._scope.project)
         running = select(InboxRow.conversation).where(InboxRow.principal == principal, InboxRow.state == "claimed")
+        await _unshow(session, mine, names)
         under_way = (*mine, ~SessionRow.ended, SessionRow.conversation.in_(running))
         await session.execute(update(SessionRow).where(*under_way).values(ended=True))
         await _end_those_shown(session, mine, clear, tells)
@@ -176,8 +177,9 @@ class Clearing:
 
     def _left_of_prompt(self, text: str) -> str:
         """Return a prompt with its indexes as they are left on disk, and without all other lines that tell it."""
-        text = _OWN_INDEX.sub(lambda found: found[1] + _left_of_index(found[2], self._what), text)
-        text = _TEAM_INDEX.sub(lambda found: _left_of_index(found[0], self._what, folder=f"{TEAM}/"), text)
+        drop = self._what.same if self._scope.shared else self._what.betrays
+        text = _OWN_INDEX.sub(lambda found: found[1] + _left_of_index(found[2], self._what, drop), text)
+        text = _TEAM_INDEX.sub(lambda found: _left_of_index(found[0], self._what, drop, folder=f"{TEAM}/"), text)
         return _without_told(text, self._what)
 
 
@@ -248,6 +250,11 @@ async def _redact(
     return changed
 
 
+async def _unshow(session: AsyncSession, mine: Sequence[ColumnElement[bool]], names: Collection[str]) -> None:
+    sessions = select(SessionRow.id).where(*mine)
+    await session.execute(delete(ShownRow).where(ShownRow.session_id.in_(sessions), ShownRow.name.in_(names)))
+
+
 async def _drop_sources(
     session: AsyncSession, principal: str, project: str, what: Gone, *where: ColumnElement[bool]
 ) -> None:
@@ -260,11 +267,11 @@ def _with_texts(system: list[dict[str, Any]], change: Callable[[str], str]) -> l
     return [{**block, "text": change(block["text"])} if "text" in block else block for block in system]
 
 
-def _left_of_index(index: str, what: Gone, *, folder: str = "") -> str:
+def _left_of_index(index: str, what: Gone, drop: Callable[[str], bool], *, folder: str = "") -> str:
     def kept(name: str) -> str | None:
         return None if name in what.notes or what.betrays(name.removeprefix(folder)) else name
 
-    return index_without(index, what.betrays, names=kept, folder=folder)
+    return index_without(index, what.betrays, names=kept, folder=folder, drop=drop)
 
 
 def _without_told(text: str, what: Gone) -> str:

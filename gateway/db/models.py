@@ -139,16 +139,18 @@ class MessageRow(Base):
 
 RULE_PREFIX = "rule:"
 """Begins the names of instruction rules among what a session was shown."""
+NOT_RECALLED = 0
+"""Stands for the message of a note that recall never put into a session."""
 
 
 class ShownRow(Base):
-    """A note that recall has put into a session, or an instruction rule that came up in it."""
+    """A note that recall or the model has put into a session, or an instruction rule that came up in it."""
 
     __tablename__ = "shown_notes"
     session_id: Mapped[int] = mapped_column(ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True)
     name: Mapped[str] = mapped_column(primary_key=True)
     message_id: Mapped[int]
-    """The first message of the turn in which it was shown last."""
+    """The first message of the turn in which recall showed it last; `NOT_RECALLED` if the model alone opened it."""
     units: Mapped[int]
     """Of a note that was shown again after a change, all times together."""
     mtime: Mapped[float | None]

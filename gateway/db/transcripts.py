@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, exists, select
 from gateway.db.engine import Database
 from gateway.db.models import ErasureRow, IgnoredRow, MessageRow, SessionRow
 from gateway.db.rows import of_scope
-from memory.ports import Said
+from memory.ports import Clock, Said
 from memory.scope import Scope
 
 _SITTING = timedelta(hours=1)  # memory specification, section 0: a sitting ends with an hour's silence
@@ -17,11 +17,14 @@ _SITTING = timedelta(hours=1)  # memory specification, section 0: a sitting ends
 class Transcripts:
     """The stored messages of each memory. Implements `memory.ports.History`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
+        self._clock = clock
 
     async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> int:
         """Count stretches without an hour's silence, per conversation, that ended after `since`; at most `enough`.
+
+        One that still goes on does not count: whoever is in the middle of a talk is not to be dreamt about yet.
 
         Reads from the newest message backwards, no further than it has to.
         """
@@ -33,13 +36,15 @@ class Transcripts:
             .where(MessageRow.said != "", MessageRow.at > since.timestamp())
             .order_by(MessageRow.at.desc())
         )
-        count = 0
+        count, going_on = 0, (self._clock() - _SITTING).timestamp()
         began: dict[str, float] = {}  # of the sitting that is being read, per conversation
         async with self._database.read() as session, (await session.connection()).stream(times) as rows:
             while count < enough and (row := await rows.fetchone()) is not None:
                 conversation, at = row
-                if conversation not in began or began[conversation] - at > _SITTING.total_seconds():
-                    count += 1
+                if conversation in began:
+                    count += began[conversation] - at > _SITTING.total_seconds()
+                else:
+                    count += at <= going_on
                 began[conversation] = at
         return count
 

@@ -23,6 +23,8 @@ Sources = Callable[[Scope, Iterable[str]], Awaitable[Mapping[str, Sequence[Sourc
 """Returns who said these facts, by hash."""
 Record = Callable[[Scope, Collection[str]], Awaitable[None]]
 """Keeps for good that the facts of these hashes were forgotten."""
+Replaces = Callable[[str, str], str | None]
+"""Returns the account whose word it is that the second fact holds now instead of the first; None: nobody's."""
 
 _SHOWN = 80
 
@@ -41,14 +43,24 @@ def watched(notes: Notes, *watches: Watch) -> Notes:
     return notes.watched(each)
 
 
+def nobody(old: str, new: str) -> str | None:
+    """Know of nobody who has corrected anything."""
+    return None
+
+
 def author_guard(
-    scope: Scope, sources: Sources, *, speakers: Iterable[str], owners: Iterable[Account]
+    scope: Scope,
+    sources: Sources,
+    *,
+    speakers: Iterable[str],
+    owners: Iterable[Account],
+    replaces: Replaces = nobody,
 ) -> "AuthorGuard | None":
     """Return the guard of a run that acts on what these accounts said; None in a private chat, and for owners alone."""
     speaking, owning = frozenset(speakers), frozenset(map(str, owners))
     if not scope.shared or (speaking and speaking <= owning):
         return None
-    return AuthorGuard(scope, sources, speaking - owning)
+    return AuthorGuard(scope, sources, speaking - owning, replaces)
 
 
 class AuthorGuard:
@@ -57,12 +69,14 @@ class AuthorGuard:
     That is a fact which somebody else said, or of which nobody knows who did: one in a note, a description of which
     the same is true, or a line of an index that is no pointer. A run that acts on the words of several
     people can't tell which of them asked, so that it has the rights that all of them have. A fact in other words is
-    another fact. What stands word for word in another note may go, and so may what the run itself has put there.
+    another fact. What stands word for word in another note may go, and so may what the run itself has put there. So may
+    what all who have said it correct: each of them is the source of a fact that comes in its place in the same change.
     What a sub-agent keeps outside the chat's memory is its own to put in order: nobody is known to have said any of it.
     """
 
-    def __init__(self, scope: Scope, sources: Sources, speakers: Collection[str]) -> None:
+    def __init__(self, scope: Scope, sources: Sources, speakers: Collection[str], replaces: Replaces = nobody) -> None:
         self._memory = scope.memory_dir
+        self._replaces = replaces
         self._sources = sources
         self._speakers = speakers
         self._put: set[tuple[Path, str]] = set()
@@ -74,7 +88,7 @@ class AuthorGuard:
             return
         came, went = _changes(path, before, after)
         lost = went | await self._described(scope, path, before, after)
-        foreign = await self._foreign(scope, path, lost)
+        foreign = await self._foreign(scope, path, lost, came)
         if foreign:
             raise WriteRefused(_refusal(foreign[0]))
         self._put |= {(path, each) for each in came}
@@ -91,17 +105,31 @@ class AuthorGuard:
         said = await self._sources(scope, gone) if gone else {}
         return {each: fact for each, fact in gone.items() if each in said or each in self._descriptions}
 
-    async def _foreign(self, scope: Scope, path: Path, lost: Mapping[str, str]) -> list[str]:
+    async def _foreign(self, scope: Scope, path: Path, lost: Mapping[str, str], came: Mapping[str, str]) -> list[str]:
         if not lost:
             return []
         sources = await self._sources(scope, lost)
         others = {each for each in lost if not self._may_go(path, each, sources.get(each, ()))}
+        others -= self._corrected({each: lost[each] for each in lost if each in others}, sources, came)
         if not others:
             return []
         there = others & await to_thread.run_sync(partial(standing, scope, besides=path))
         # The last copy of what another run or person wrote is not this run's, whoever made it.
         self._put = {(place, each) for place, each in self._put if each not in there}
         return [lost[each] for each in lost if each in others - there]
+
+    def _corrected(
+        self, lost: Mapping[str, str], sources: Mapping[str, Sequence[Source]], came: Mapping[str, str]
+    ) -> set[str]:
+        """Return those facts in whose place all who said them have put another; each new one takes one place."""
+        left, found = dict(came), set[str]()
+        for each, old in lost.items():
+            said = {source.account for source in sources.get(each, ())}
+            by = {account: key for key, new in left.items() if (account := self._replaces(old, new)) in said}
+            if said and said == by.keys():
+                found.add(each)
+                left = {key: new for key, new in left.items() if key not in by.values()}
+        return found
 
     def _may_go(self, path: Path, fact: str, sources: Sequence[Source]) -> bool:
         if not sources:
@@ -176,5 +204,6 @@ def _refusal(fact: str) -> str:
         f"this would take out a fact that those you act for are not known to have said, or not they alone: {shown!r}. "
         "In this chat only who said it, or an owner of this bot, may have it forgotten; they write `/forget` and some "
         "of its words. If that was asked for, say so. Else leave it word for word: a correction goes beside it, as a "
-        "fact of its own with name and date; and to move it, write it in its new place before you take it out here"
+        "fact of its own with name and date, unless its author makes it, and it comes in its place in one step; and to "
+        "move it, write it in its new place before you take it out here"
     )

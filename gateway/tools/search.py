@@ -11,9 +11,11 @@ from pathlib import Path
 
 import regex
 
+from memory.decoding import encoding_of
 from memory.disk import DEEPEST
 
 _LINE_SECONDS = 0.05
+_MARK_BYTES = 4
 _SECONDS = 5.0  # for the whole search
 _MAX_PATTERN = 1000
 _MAX_HITS = 200
@@ -77,7 +79,9 @@ def _files(where: Path) -> Iterator[Path]:
 
 def _lines(file: Path) -> Iterator[str]:
     try:
-        with file.open(encoding="utf-8", errors="replace") as stream:
+        with file.open("rb") as head:
+            encoding = encoding_of(head.read(_MARK_BYTES))
+        with file.open(encoding=encoding, errors="replace") as stream:
             for line in stream:
                 yield line.rstrip("\r\n")[:10_000]
     except OSError:

@@ -8,8 +8,10 @@
 | Agent             | in a person's turn only: forks and agents are given none       |
 | anything else     | denied                                                         |
 
-In a shared chat a guard looks, besides, at whose facts a change takes out; see `gateway.tools.guard`. Where a person is
-asked before their words reach a team, a change in T is staged (`drafts`) and waits for that.
+No run adds a secret to private memory (`Notes.without_secrets`). Those that act on a conversation take no more than a
+few facts out of a note by writes and edits, nor by a deletion that nobody asked for (`memory.losses`). In a shared chat
+a guard looks, besides, at whose facts a change takes out; see `gateway.tools.guard`. Where a person is asked before
+their words reach a team, a change in T is staged (`drafts`) and waits for that.
 """
 
 import asyncio
@@ -24,10 +26,15 @@ from anthropic.lib.tools import ToolError
 from anthropic.lib.tools.agent_toolset import AgentToolContext, beta_glob_tool, beta_read_tool
 
 from gateway.tools import search
+from gateway.tools.failures import Failures, is_the_hosts
 from gateway.tools.guard import watched
+from gateway.tools.passages import passage
+from memory import secret_scan
 from memory.detection import MemoryKind, kind_of
 from memory.errors import MemoryFault, PathRefused, WriteRefused
+from memory.facts import facts, without
 from memory.freshness import age_days, freshness_note
+from memory.losses import Losses
 from memory.notes import Note, Notes, Watch
 from memory.paths import contained, in_team, readable_path, writable_path
 from memory.ports import UNMETERED, Clock, Meter, Rights
@@ -37,9 +44,13 @@ from memory.team_notes import TeamNotes
 Tool = Callable[[Mapping[str, Any]], Awaitable[Any]]
 AfterRead = Callable[[Path], Awaitable[str]]
 """Returns what is to be said after a file was read, such as rules for it."""
+Taken = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+"""Returns a tool's arguments as they are to be applied, without what the model put there for the host."""
 
 _FILE_TOOLS = frozenset({"read", "write", "edit", "append", "delete", "glob", "grep"})
 _CHAT, _AGENT_RUN = "chat", "agent"
+_BOUNDED = frozenset({_CHAT, "extraction", _AGENT_RUN})
+"""The runs in which one change may take out only a few facts; works of the night are judged by all that they did."""
 _FORGET = (
     "The notes are cleared of it. What was said stays in the transcript and the day logs: `/forget` clears those too."
 )
@@ -77,19 +88,28 @@ class Toolbox:
         meter: Meter = UNMETERED,
         run: str = _CHAT,
         drafts: TeamNotes | None = None,
+        taken: Taken | None = None,
     ) -> None:
         """Take the parts; `run` is the word under which the meter counts what is used here.
 
         `guard` may refuse a change, which `watches` then don't see. `drafts` take the changes of T that `rights` leave
-        out; without them those are refused.
+        out; without them those are refused. The tools are called with what `taken` makes of their arguments.
         """
         self._scope = scope
         self._rights = rights
-        self._notes = watched(notes, *filter(None, (guard, *watches)))
+        notes = notes.without_secrets()
+        losses = Losses() if run in _BOUNDED else None
+        self._notes = watched(notes, *filter(None, (guard, losses, *watches)))
+        # What a person asks for in the chat may go as a whole; nobody has asked a run of the host's for it.
+        self._deleting = watched(notes, *filter(None, (guard, *watches))) if run == _CHAT else self._notes
         self._drafts = drafts
+        self._taken = taken
         self._clock = clock
         self._seen: dict[Path, str] = {}
         self._written: dict[Path, None] = {}
+        self._left_out: list[str] = []
+        self._opened: dict[str, float] = {}
+        self._failures = Failures(scope.memory_dir)
         outside = [root for root in rights.read if root != scope.memory_dir]
         self._context = AgentToolContext(workdir=scope.memory_dir, allowed_roots=outside)
         self._after_read = after_read
@@ -110,16 +130,35 @@ class Toolbox:
         """The files that were written or deleted, or whose write was cut off, each once, in order; none only staged."""
         return tuple(self._written)
 
+    @property
+    def failed(self) -> tuple[Path, ...]:
+        """The files whose write failed for no fault of the model, and was not made good; also what can't be staged."""
+        return self._failures.paths
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The kind of each secret that was left out of what was written."""
+        return tuple(self._left_out)
+
+    @property
+    def opened(self) -> Mapping[str, float]:
+        """The mtimes of the notes of A that stand in the run as they are, read or written, by name."""
+        return self._opened
+
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Run one tool; whatever goes wrong is told to the model and never raised."""
+        arguments = arguments if self._taken is None else self._taken(arguments)
         tool = self._tools.get(name)
         if tool is None:
             return self._denied(name, f"There is no tool {name!r}. Use one of: {', '.join(self._tools)}.")
         try:
-            result = ToolResult(content=await tool(arguments))
+            with self._failures.noting(name, arguments):
+                result = ToolResult(content=await tool(arguments))
             self._meter_use(name, arguments)
             return result
         except (PathRefused, WriteRefused) as error:
+            if is_the_hosts(error):
+                return ToolResult(content=str(error), is_error=True)
             return self._denied(name, str(error))
         except (MemoryFault, ToolError, KeyError, TypeError, ValueError, OSError, RecursionError) as error:
             return ToolResult(content=_told(name, error), is_error=True)
@@ -131,11 +170,13 @@ class Toolbox:
             self._seen[path] = waiting.hash
             return f"{_WAITS}\n\n{waiting.text}"
         if path.suffix == ".md" and path.is_relative_to(self._scope.memory_dir) and path.is_file():
-            self._seen[path] = (await self._notes.read(self._scope, path)).hash
-        text = await _apart(beta_read_tool(self._context), dict(given) | {"file_path": str(path)})
-        if isinstance(text, str) and path.is_relative_to(self._scope.memory_dir):
-            age = age_days(path.stat().st_mtime, self._clock().timestamp())
-            text = "\n\n".join(filter(None, (freshness_note(age), text)))
+            note = await self._notes.read(self._scope, path)
+            self._saw(note)
+            age = age_days(note.mtime_ns / 1e9, self._clock().timestamp())
+            parts = (freshness_note(age), passage(note.text, given.get("view_range")))
+            text: Any = "\n\n".join(filter(None, parts))
+        else:
+            text = await _apart(beta_read_tool(self._context), dict(given) | {"file_path": str(path)})
         if not isinstance(text, str):
             return text
         rules = await self._after_read(path) if self._after_read else ""
@@ -162,14 +203,21 @@ class Toolbox:
 
     async def _append(self, given: Mapping[str, Any]) -> str:
         path = self._writable(_text(given, "file_path"), appending=True)
+        content = _text(given, "content")
         with self._noting(path):
-            note = await self._on(path).append(self._scope, path, _text(given, "content"))
+            if path == self._rights.append_only and path.is_file():
+                there = await self._notes.read(self._scope, path)
+                content = await asyncio.to_thread(_not_logged, there.text, content)
+                if not content.strip():
+                    return f"{path} holds that already."
+            note = await self._on(path).append(self._scope, path, content)
         return self._done(note, "added to")
 
     async def _delete(self, given: Mapping[str, Any]) -> str:
         path = self._writable(_text(given, "file_path"))
         with self._noting(path):
-            await self._on(path).delete(self._scope, path, expected=self._seen.get(path))
+            notes = self._drafts if self._drafts is not None and self._stages(path) else self._deleting
+            await notes.delete(self._scope, path, expected=self._seen.get(path))
         self._seen.pop(path, None)
         if self._stages(path):
             return f"{path}: {_STAGED}"
@@ -226,17 +274,23 @@ class Toolbox:
             raise
         self._written[path] = None
 
+    def _saw(self, note: Note) -> None:
+        self._seen[note.path] = note.hash
+        self._opened[note.path.relative_to(self._scope.memory_dir).as_posix()] = note.mtime_ns / 1e9
+
     def _done(self, note: Note, verb: str) -> str:
         self._seen[note.path] = note.hash
         if self._stages(note.path):
             return f"{note.path}: {_STAGED}"
-        return "\n".join([f"{note.path} is {verb}.", *(str(warning) for warning in note.warnings)])
+        self._left_out += note.left_out
+        return "\n".join([f"{note.path} is {verb}.", *note.warnings, *([_secrets(note)] if note.left_out else [])])
 
     def _meter_use(self, name: str, given: Mapping[str, Any]) -> None:
         kind = kind_of(self._scope, str(given.get("file_path") or given.get("path") or "."))
         if kind is not None and name in _FILE_TOOLS:
-            memory = MemoryKind.AGENT if self._run == _AGENT_RUN else kind
-            self._meter.count("memory_tool_calls", tool=name, memory=memory.value, run=self._run)
+            kinds = (kind, MemoryKind.PERSONAL) if kind is MemoryKind.TEAM else (kind,)  # T is part of A
+            for memory in (MemoryKind.AGENT,) if self._run == _AGENT_RUN else kinds:
+                self._meter.count("memory_tool_calls", tool=name, memory=memory.value, run=self._run)
 
     def _denied(self, name: str, reason: str) -> ToolResult:
         log.info("tool_denied", tool=name if name in self._tools else "unknown")
@@ -255,6 +309,20 @@ def _told(name: str, error: Exception) -> Any:
         case OSError():
             return f"{name}: {error.strerror or 'the file system failed'}"
     return f"{name}: {error}"
+
+
+def _secrets(note: Note) -> str:
+    kinds = ", ".join(dict.fromkeys(note.left_out))
+    return (
+        f"What looked like a secret ({kinds}) was left out, as notes are plain text: a mark stands in its place. Leave "
+        "it so, and if a person reads your answer, tell them."
+    )
+
+
+def _not_logged(log_text: str, text: str) -> str:
+    """Return what of a text a log does not hold word for word: a run that is tried again adds nothing twice."""
+    there = frozenset(facts(log_text))
+    return without(text, lambda fact: secret_scan.redact(fact) in there)
 
 
 def _text(given: Mapping[str, Any], argument: str) -> str:

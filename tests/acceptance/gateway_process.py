@@ -10,7 +10,9 @@ from pathlib import Path
 
 import httpx
 
-PATIENCE = 40.0
+from tests.waiting import HANGS
+
+PATIENCE = HANGS
 """Seconds that a test waits for something that should come."""
 
 

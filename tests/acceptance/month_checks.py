@@ -153,11 +153,14 @@ class Findings:
                 self.figures[name] = int(str(self.figures.get(name, 0))) + 1
 
     def _late(self, member: Member, began: datetime, due: datetime) -> timedelta:
-        """Return how long something waited that was due, without the time in which nothing ran or nobody was known."""
+        """Return how long something waited that was due, without the time in which nothing ran or nobody was known.
+
+        The last tick before a downtime falls into the moment in which that begins.
+        """
         start, first = self.month.plan.start, self.month.first_turn[member.principal]
         ups = [first, *(start + at + length for at, length in self.month.plan.downtimes)]
         downs = [first - timedelta(days=2), *(start + at for at, _ in self.month.plan.downtimes)]
-        return began - next((up for down, up in zip(downs, ups, strict=True) if down <= due < up), due)
+        return began - next((up for down, up in zip(downs, ups, strict=True) if down < due < up), due)
 
     def _days_in_log_mode(self, member: Member, zone: ZoneInfo) -> list[date]:
         """Work out which days had to be closed, from what the members did alone."""

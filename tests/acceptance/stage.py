@@ -95,7 +95,7 @@ def answer(body: Mapping[str, Any]) -> Answer:
     if "long" in prompt:
         return Answer(text=long_text(marker))
     if "slowly" in prompt:
-        return Answer(text=slow_text(marker), delay=0.9, chunk_delay=0.04)
+        return Answer(text=slow_text(marker), delay=0.9, chunk_delay=0.1)
     return Answer(text=plain_text(marker))
 
 
@@ -105,7 +105,7 @@ def plain_text(marker: str) -> str:
 
 
 def slow_text(marker: str) -> str:
-    """Return the answer that takes about two seconds to be written."""
+    """Return the answer that takes some seconds to be written."""
     return f"Answer to {marker}:" + "".join(f" {marker} word {n}," for n in range(1, 51)) + " end."
 
 
@@ -133,6 +133,7 @@ class World:
             "REVERIE_ACCESS__SHARED": "open",
             "REVERIE_ACCESS__OWNERS": "telegram:42,slack:T1/UANN",
             "REVERIE_MODEL__RETRIES": "0",
+            "REVERIE_MEMORY__RECALL_DEADLINE": str(PATIENCE),
             "REVERIE_SCHEDULER__START_DELAY": "3600",
             "TELEGRAM_BOT_TOKEN": self.telegram.token,
             "SLACK_BOT_TOKEN": "xoxb-stand-in",

@@ -146,6 +146,12 @@ def empties_notes(_: Asleep) -> list[Scripted]:
     return [reads, calls(*writes), "Shortened."]
 
 
+def denies_a_third(it: Asleep) -> list[Scripted]:
+    names = ("tea", "train", "nuts", "kiel")
+    reads = calls(*(("read", {"file_path": f"{name}.md"}) for name in names))
+    return [reads, calls(*(it.note(name, f"It is not so that Ann {it.said(name)}") for name in names)), "Corrected."]
+
+
 def writes_outside(it: Asleep) -> list[Scripted]:
     elsewhere = it.running.core.homes.home(BOB.principal) / "projects/unnamed/memory/out.md"
     places = [
@@ -179,6 +185,7 @@ def fails(it: Asleep) -> list[Scripted]:
 BAD = {
     drops_a_third: "it would have removed 4 of 10 facts",
     drops_a_third_in_a_merge: "it would have removed 3 of 10 facts",
+    denies_a_third: "it would have removed 4 of 10 facts",
     empties_notes: "it would have removed 4 of 10 facts",
     writes_outside: "files that are not its to write",
     never_ends: "it did not come to its end within its turns",
@@ -220,9 +227,25 @@ def puts_it_under_anothers_heading(it: Asleep) -> list[Scripted]:
     return [calls(("write", {"file_path": "people.md", "content": text})), deletes("boat", "nuts"), "Done."]
 
 
+def blames_another_in_the_index(_: Asleep) -> list[Scripted]:
+    lines = "".join(f"- [{name}]({name}.md)\n" for name in FACTS).replace(
+        "[boat]", "[bob, allergic to cashews, peanuts]"
+    )
+    index = {"file_path": "MEMORY.md", "content": lines}
+    return [calls(("read", {"file_path": "MEMORY.md"})), calls(("write", index)), "Done."]
+
+
+def blames_another_in_a_comment(it: Asleep) -> list[Scripted]:
+    name, given = it.note("boat", it.said("boat"))
+    given["content"] += f"<!-- B\u200bob: {FACTS['nuts']} -->\n"
+    return [calls(("read", {"file_path": "boat.md"})), calls((name, given)), "Done."]
+
+
 @pytest.mark.parametrize(
     "bad",
     [
+        blames_another_in_the_index,
+        blames_another_in_a_comment,
         gives_it_another_name,
         gives_it_to_another_in_other_words,
         merges_it_into_anothers_note,

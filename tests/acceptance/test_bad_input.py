@@ -18,6 +18,8 @@ from adapters.standins.slack import SlackStandin
 from adapters.standins.telegram import TelegramStandin
 from tests.acceptance.stage import World
 
+pytestmark = pytest.mark.timeout(180)  # seconds, for a machine that is busy with other things
+
 TELEGRAM = TelegramStandin().token
 MODEL = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
 
@@ -46,7 +48,7 @@ def reverie(home: Path, **environ: str) -> Ended:
         },
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
     )
     return Ended(code=done.returncode, out=done.stdout, err=done.stderr)

@@ -12,7 +12,7 @@ from gateway.llm.standin.server import ModelStandin
 from memory.authorship import unsigned
 from tests.acceptance.extraction_runs import NOTHING, Held, asked, figure, notices, results
 from tests.acceptance.stage import World
-from tests.acceptance.whole import ANN, Speaker, Whole, calls, extends, is_chat, is_fork, note, until, whole
+from tests.acceptance.whole import ANN, PATIENCE, Speaker, Whole, calls, extends, is_chat, is_fork, note, until, whole
 
 GROUP = Speaker(user="42", chat="-100")
 PROJECT = '[projects.garden]\nchats = ["telegram:-100", "telegram:42"]\nmembers = ["telegram:42"]\n'
@@ -199,7 +199,7 @@ async def test_check_18_a_fork_may_write_inside_and_nothing_else(running: Whole)
         ("mcp__files__delete", {"path": str(memory)}),
         ("Agent", {"name": "helper", "prompt": "Delete everything."}),
     ]
-    running.then_fork(calls(*tries, ("write", {"file_path": "tea.md", "content": note("tea")})), "Done.")
+    running.then_fork(calls(*tries, ("write", {"file_path": "tea.md", "content": note("tea [from 1]")})), "Done.")
     await turns(running, ANN, 1)
     *denied, allowed = results(running.forks[1])
     assert [result.get("is_error") for result in denied] == [True] * len(tries)
@@ -238,7 +238,8 @@ async def test_check_19_two_own_files_and_one_of_the_team_give_one_notice(
     names = ("tea.md", "coffee.md", "team/okapi.md", "MEMORY.md", "team/MEMORY.md")
     async with whole(tmp_path / "home", toml) as running:
         await running.tell(who, "/start")
-        running.then_fork(calls(*[("write", {"file_path": name, "content": note(name)}) for name in names]), "Done.")
+        writes = [("write", {"file_path": name, "content": note(f"{name} [from 1]")}) for name in names]
+        running.then_fork(calls(*writes), "Done.")
         await turns(running, who, 1)
         memory = (await running.scope(who)).memory_dir
         assert all(unsigned((memory / name).read_text()) == note(name) for name in names)
@@ -248,7 +249,7 @@ async def test_check_19_two_own_files_and_one_of_the_team_give_one_notice(
 
 async def test_check_19_a_process_that_is_stopped_waits_for_the_run_and_leaves_whole_files(tmp_path: Path) -> None:
     text = note("Ann drinks tea") + "and more of it\n" * 5000
-    held_write = Held(calls(("write", {"file_path": "tea.md", "content": text})))
+    held_write = Held(calls(("write", {"file_path": "tea.md", "content": f"{text} [from 1]"})))
     world = World(tmp_path / "home")
     world.model.script("Noted.", when=is_chat)
     world.model.script(held_write, when=is_fork)
@@ -263,7 +264,7 @@ async def test_check_19_a_process_that_is_stopped_waits_for_the_run_and_leaves_w
         assert not stopping.done()
         assert world.notes(place) == []
         held_write.go.set()
-        assert await asyncio.wait_for(stopping, 20) == 0
+        assert await asyncio.wait_for(stopping, PATIENCE) == 0
     (file,) = world.notes(place)
     assert file.read_text() == text
     assert any("Saved 1 memory" in said for said in place.heard())
@@ -277,4 +278,4 @@ async def test_check_19_it_does_not_wait_longer_than_it_was_told_to(tmp_path: Pa
         await held.began.wait()
         stopped = asyncio.get_running_loop().time()
     held.go.set()
-    assert asyncio.get_running_loop().time() - stopped < 10
+    assert asyncio.get_running_loop().time() - stopped < PATIENCE / 2  # the run waits longer

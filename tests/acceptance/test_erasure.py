@@ -244,7 +244,7 @@ async def test_an_index_that_was_read_before_it_was_cleared_begins_no_session(
             assert "Forgotten" in await forget(running)
         return prompt
 
-    monkeypatch.setattr("gateway.turn.memory_prompt", slow)
+    monkeypatch.setattr("gateway.opening.memory_prompt", slow)
     since = len(running.model.requests)
     await running.tell(topic, "Hello there")
     assert read == [True, False]

@@ -67,6 +67,22 @@ async def test_every_copy_here_is_cleared_before_forgotten_is_said(tmp_path: Pat
         assert (len(names[0]), names[1:]) == (1, [names[0]] * 2)
 
 
+async def test_a_copy_of_another_project_of_the_same_repository_is_cleared_as_well(tmp_path: Path) -> None:
+    projects = """owners = ["telegram:42"]
+[projects.garden]
+repo = "green/garden"
+chats = ["telegram:-100"]
+[projects.shed]
+repo = "green/garden"
+chats = ["telegram:-200"]
+"""
+    async with whole(tmp_path / "home", projects) as running:
+        await shared(running, FACT)
+        assert all(await copies(running, IN_G, IN_H))
+        assert (await forget(running, IN_G)).startswith("Forgotten")
+        assert await copies(running, IN_G, IN_H) == [[], []]
+
+
 async def test_a_chat_whose_turn_has_read_it_meanwhile_carries_it_into_no_later_request(tmp_path: Path) -> None:
     async def forgotten_meanwhile(_: object) -> str:
         assert "Forgotten" in await forget(running, IN_G)
@@ -190,3 +206,42 @@ async def test_a_note_that_is_no_text_is_found_and_can_be_forgotten_as_a_whole(t
         await running.tell(ANN, "/forget cafe")
         assert "Forgotten: 2 facts." in await running.tell(ANN, "/forget cafe.md yes")
         assert not (memory / "cafe.md").exists()
+
+
+async def test_what_only_waits_to_be_shared_is_found_and_shared_no_more(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home", GARDEN) as running:
+        running.then(calls(("write", {"file_path": "team/fish.md", "content": note(FACT)})), "It waits.")
+        await running.tell(ANN, "Share with the team what I told you")
+        await running.settled()
+        listed = await running.tell(ANN, f"/forget {CANARY}")
+        assert f"1. {FACT} (waits to be shared, in `fish.md`)" in listed
+        assert "Forgotten: 1 fact." in await running.tell(ANN, "/forget 1")
+        await running.settled()
+        assert "it held what was forgotten" in await running.tell(ANN, "/team yes 1")
+        assert await rows_with(running, CANARY) == []
+        assert await running.tell(ANN, "/forget 1") == "That is forgotten already."
+
+
+async def test_a_note_in_utf_16_is_found_and_can_be_forgotten_as_a_whole(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home") as running:
+        memory = (await running.scope(ANN)).memory_dir
+        wide = f"---\nname: Cafe\n---\n\n- Ann keeps a {CANARY}\n- It rains\n".encode("utf-16")
+        (memory / "cafe.md").write_bytes(wide)
+        assert f"1. Ann keeps a {CANARY}" in await running.tell(ANN, f"/forget {CANARY}")
+        assert "`cafe.md`: the file is not UTF-8 text" in await running.tell(ANN, "/forget 1")
+        assert (memory / "cafe.md").read_bytes() == wide
+        await running.tell(ANN, "/forget cafe.md")
+        assert "Forgotten: 2 facts." in await running.tell(ANN, "/forget cafe.md yes")
+        assert not (memory / "cafe.md").exists()
+
+
+async def test_a_note_that_only_mentions_it_and_cannot_be_changed_stands_in_the_way_at_once(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home") as running:
+        path = await running.remember(ANN, FACT, name="pets")
+        other = path.with_name("shed.md")
+        other.write_text(f"---\nname: Shed\ndescription: Where the {CANARY} was\n---\n\n- The shed is green\n")
+        other.chmod(0o400)
+        said = await forget(running, ANN)
+        assert "Nothing is forgotten yet" in said
+        assert "`shed.md`: the file is read-only" in said
+        assert set(on_disk(path.parent)) == {"MEMORY.md", "pets.md", "shed.md"}

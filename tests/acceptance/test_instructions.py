@@ -73,3 +73,13 @@ async def test_the_command_names_the_files_in_their_order_and_nothing_of_others(
     assert answer.index("CLAUDE.md") < answer.index("beds.md")
     assert "garden" in answer
     assert "garden" not in await running.tell(BOB, "/instructions")
+
+
+async def test_the_command_says_where_the_files_of_the_home_really_lie(running: Whole) -> None:
+    folder = running.core.homes.home(BOB.principal)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "CLAUDE.md").write_text("Answer in rhymes.\n")
+    answer = await running.tell(BOB, "/instructions")
+    assert "~/" not in answer
+    assert f"`homes/{folder.name}/CLAUDE.md`" in answer
+    assert f"`homes/{folder.name}` is your folder" in answer

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from adapters.serving import serving
 from gateway.llm.standin.answers import Answer
 from gateway.llm.standin.server import Scripted
+from memory.paths import UNNAMED, folder_name
 from memory.team.local import is_conflict_copy
 from memory.team.wire import PATH
 from tests.acceptance.soundness import unsound
@@ -183,8 +184,11 @@ def settings(groups: dict[str, TelegramPlace], loggers: list[Sleeper]) -> str:
 
 
 def memory_of(world: World, place: TelegramPlace) -> Path:
-    (found,) = world.home.glob(f"homes/*telegram-{str(place.chat.id).removeprefix('-')}-*/projects/*/memory")
-    return found
+    """Return a chat's memory directory; that of a private chat in log mode is made, as no prompt has made it."""
+    private = world.home / "homes" / folder_name(f"person:telegram:{place.chat.id}") / "projects" / UNNAMED / "memory"
+    found = [*world.home.glob(f"homes/*telegram-{str(place.chat.id).removeprefix('-')}-*/projects/*/memory"), private]
+    found[0].mkdir(parents=True, exist_ok=True)
+    return found[0]
 
 
 def outcomes(world: World, job: str) -> list[tuple[str, int]]:

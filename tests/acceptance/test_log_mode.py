@@ -12,7 +12,8 @@ from gateway.llm.standin.answers import Answer, Failure
 from gateway.llm.standin.request import Conversation
 from memory.dailylog import MARK, log_path
 from memory.scope import Mode
-from tests.acceptance.whole import ANN, BOB, Clock, Speaker, Whole, calls, note, until, whole
+from tests.acceptance.extraction_runs import Held
+from tests.acceptance.whole import ANN, BOB, Clock, Speaker, Whole, calls, note, whole
 
 OWNED = {"REVERIE_ACCESS__OWNERS": "telegram:42"}
 LOG = '[memory]\nmemory_mode = "log"\n'
@@ -131,15 +132,13 @@ async def test_back_and_forth_within_a_day_what_is_said_in_log_mode_is_in_the_lo
 async def test_an_extraction_that_runs_during_the_switch_still_reaches_the_log(logging: Whole, clock: Clock) -> None:
     log = await log_now(logging, clock)
     append = calls(("append", {"file_path": str(log), "content": "- 12:00 Ann: metric units"}))
-    logging.then_fork(Answer(tools=append.tools, delay=1.0), "Done.")
+    held = Held(append)
+    logging.then_fork(held, "Done.")
     await logging.tell(ANN, METRIC)
-
-    async def begun() -> bool:
-        return bool(logging.forks)
-
-    await until(begun, "no extraction began")
+    await held.began.wait()
     await logging.tell(ANN, "/mode auto")
     assert "- 12:00 Ann: metric units" not in log.read_text()
+    held.go.set()
     await logging.settled()
     assert "- 12:00 Ann: metric units" in log.read_text()
     clock.forward(hours=13)
@@ -156,15 +155,13 @@ async def test_a_distillation_that_runs_during_the_switch_keeps_what_it_wrote_an
     await logging.core.night.clock.fire("close-day")
     await say_unextracted(logging, KIEL)
     write = calls(("write", {"file_path": "sorted.md", "content": note("metric")}))
-    for answer in (Answer(tools=write.tools, delay=1.0), Answer(text="Sorted.")):
+    held = Held(write)
+    for answer in (held, Answer(text="Sorted.")):
         logging.model.script(answer, when=is_distillation)
     distilling = asyncio.create_task(logging.core.night.clock.fire("distil"))
-
-    async def begun() -> bool:
-        return any(is_distillation(request.body) for request in logging.model.requests)
-
-    await until(begun, "no distillation began")
+    await held.began.wait()
     await logging.tell(ANN, "/mode auto")
+    held.go.set()
     [ran] = await distilling
     assert "changed" in ran.detail
     assert first.stat().st_mode & 0o777 == 0o400
@@ -180,15 +177,13 @@ async def test_a_dream_that_runs_during_the_switch_is_kept_and_what_is_said_then
         await running.tell(ANN, "Hello there")
         await running.settled()
         write = calls(("write", {"file_path": "dreamt.md", "content": note("Ann drinks green tea")}))
-        for answer in (Answer(tools=write.tools, delay=1.0), Answer(text="Sorted.")):
+        held = Held(write)
+        for answer in (held, Answer(text="Sorted.")):
             running.model.script(answer)
         dreaming = asyncio.create_task(running.core.night.clock.run_now("dream"))
-
-        async def begun() -> bool:
-            return any("memory consolidation" in str(each.body["messages"]) for each in running.model.requests)
-
-        await until(begun, "no dream began")
+        await held.began.wait()
         await running.tell(ANN, "/mode log")
+        held.go.set()
         [ran] = await dreaming
         assert "changed" in ran.detail
         await running.tell(ANN, KIEL)

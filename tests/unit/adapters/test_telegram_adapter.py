@@ -20,6 +20,7 @@ from adapters.serving import serving
 from adapters.standins.telegram import DROPPED, Chat, Person, TelegramStandin
 from adapters.telegram.adapter import TelegramAdapter
 from adapters.telegram.settings import TelegramSettings
+from tests.waiting import HANGS
 
 GROUP = -1005
 ANN = Person(id=7, first_name="Ann")
@@ -52,7 +53,7 @@ class Inbox:
             raise OSError("disk full")
 
     async def first(self, count: int) -> list[str]:
-        with anyio.fail_after(5):
+        with anyio.fail_after(HANGS):
             while len(self.got) < count:
                 await self.changed.wait()
         return [inbound.text for inbound in self.got]

@@ -3,13 +3,14 @@ import asyncio
 import pytest
 
 from adapters.waiting import happens
+from tests.waiting import HANGS
 
 
 async def test_it_says_at_once_that_the_event_is_set_and_in_time_that_it_is_not() -> None:
     event = asyncio.Event()
     assert not await happens(event, within=0.01)
     event.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS):
         assert await happens(event, within=60)
         assert await happens(event, within=0)
 

@@ -59,7 +59,7 @@ def commands(
         instruction_files=Instructions(homes=homes, managed_dir=settings.managed_dir, settings=settings.instructions),
     )  # fmt: skip
     memory = MemoryCommands(notes=Notes(leases=LocalLeases()), scanner=scanner, clock=now)
-    why = WhyCommand(provenance=provenance, scanner=scanner, clock=now, home=settings.home)
+    why = WhyCommand(provenance=provenance, scanner=scanner, clock=now, settings=settings)
     erasure = ErasureCommands(
         settings=settings, scopes=scopes,
         erasures=Erasures(database, now), provenance=provenance, notes=Notes(leases=leases), scanner=scanner,
@@ -68,7 +68,12 @@ def commands(
     runs = Runs(database, clock=now, holder="test")
     clock = SchedulerClock([], runs=runs, settings=settings.scheduler, clock=now)
     jobs = JobsCommand(settings=settings, scheduler=clock, board=Board(clock, runs=runs, clock=now), clock=now)
-    handlers = {"dream": user.help, "mode": user.help, "team": user.help}  # they have tests of their own
+    handlers = {
+        "dream": user.help,
+        "mode": user.help,
+        "team": user.help,
+        "agents": user.help,
+    }  # they have tests of their own
     return Commands(
         {**handlers, **user.handlers, **memory.handlers, **why.handlers, **erasure.handlers, **jobs.handlers}
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from structlog.testing import capture_logs
 
 from gateway.cli import cli
 from gateway.commands.dream import fenced, undone
@@ -22,7 +23,7 @@ from memory.journal import Survival
 from memory.restore import Restored
 from memory.scope import Mode, Scope
 from memory.undo import Undone
-from tests.acceptance.whole import ANN, note, whole
+from tests.acceptance.whole import ANN, Speaker, note, whole
 
 SURVIVAL = Survival(
     facts_before=42, facts_after=40, facts_kept=41, notes_before=9, notes_after=7, bytes_before=9318, bytes_after=900
@@ -82,12 +83,16 @@ def test_whoever_asked_hears_what_came_of_it(done: Consolidated, told: str) -> N
     [
         (
             Restored(left=(Path("/m/x`y.md"),)),
-            "0 files as before. Left 1 note as it is, because it was changed since: `x'y.md`",
+            "0 files as before. Left as it is now, because it was changed since: `x'y.md`",
         ),
         (Restored(beside=(Path("/m/a.before-1.md"),)), "notes that were changed since is kept in `a.before-1.md`."),
         (
-            Restored(failed=(Path("/m/a.md"),)),
-            "taken back in part: 0 files as before, 1 file could not be written: `a.md`",
+            Restored(back=(Path("/m/a.md"), Path("/m/MEMORY.md")), merged=(Path("/m/b.md"),)),
+            "2 files as before (`a.md`, `MEMORY.md`). Put back with what was added since: `b.md`.",
+        ),
+        (
+            Restored(failed=(Path("/m/a.md"), Path("/m/b.md")), reasons={Path("/m/a.md"): "the disk is full"}),
+            "taken back in part: 0 files as before. Not put back yet: `a.md` (the disk is full), `b.md` (it can't be",
         ),
     ],
 )
@@ -125,6 +130,23 @@ async def test_asked_for_from_three_threads_at_once_it_is_dreamt_once(tmp_path: 
             working=shown,
         )
         assert [begin() for _ in range(3)] == [True, False, False]
+
+
+async def test_where_notes_lie_but_nobody_has_talked_yet_a_dream_is_not_begun_and_nothing_goes_wrong(
+    tmp_path: Path,
+) -> None:
+    group = Speaker(user="42", chat="-100")
+    toml = '[projects.garden]\nchats = ["telegram:-100"]\n'
+    with capture_logs() as logged:
+        async with whole(tmp_path / "home", toml, environ={"REVERIE_ACCESS__OWNERS": "telegram:42"}) as running:
+            assert "no notes yet" in await running.tell(group, "/dream")
+            (await running.scope(group)).memory_dir.joinpath("roses.md").write_text(note("The roses are red"))
+            assert "nothing to put in order here yet" in await running.tell(group, "/dream")
+            assert "Last dream: never" in await running.tell(group, "/dream status")
+            assert "Nothing to undo" in await running.tell(group, "/dream undo")
+            await running.tell(group, "Hello there")
+            assert "Dreaming…" in await running.tell(group, "/dream")
+    assert [line for line in logged if line["log_level"] == "error"] == []
 
 
 def test_a_patch_stays_in_its_fence_and_within_a_message() -> None:

@@ -10,6 +10,7 @@ from sqlalchemy.exc import OperationalError
 from gateway.db.engine import Database, connect, migrate
 from gateway.errors import StartRefused
 from tests.postgres import sqlite_only
+from tests.waiting import HANGS
 
 
 async def test_migrating_again_changes_nothing(database: Database) -> None:
@@ -67,7 +68,7 @@ async def test_fifty_writers_at_once_all_get_their_turn(database: Database) -> N
 async def test_a_reader_waits_for_no_writer_and_sees_one_state(database: Database) -> None:
     async with database.write() as session:
         await session.execute(text("CREATE TABLE counted (n INTEGER)"))
-    async with asyncio.timeout(5), database.read() as reader:
+    async with asyncio.timeout(HANGS), database.read() as reader:
         assert await reader.scalar(text("SELECT count(*) FROM counted")) == 0
         async with database.write() as writer:
             await writer.execute(text("INSERT INTO counted VALUES (1)"))
@@ -105,7 +106,7 @@ async def test_a_cancelled_writer_leaves_the_line_open(database: Database) -> No
         await asyncio.sleep(step / 20_000)
         task.cancel()
         await asyncio.wait({task})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS):
         await write()
     async with database.read() as session:
         assert (await session.scalar(text("SELECT count(*) FROM counted")) or 1) % 2 == 0

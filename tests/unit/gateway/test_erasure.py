@@ -259,6 +259,19 @@ async def test_a_fact_of_the_team_ends_the_sessions_of_others_that_were_shown_it
     assert sorted(map(tuple, rows)) == [("chat:telegram:-1", ""), *((f"person:{name}", "team") for name in "abc")]
 
 
+async def test_a_fact_of_the_team_leaves_sessions_alone_whose_index_only_shares_a_word_with_it(
+    database: Database, history: History, erasures: Erasures, make_scope: Callable[..., Scope]
+) -> None:
+    group, bob = make_scope("chat:telegram:-1"), make_scope("person:b")
+    line = "- Paint for the zebra crossing is in the cellar"
+    prompt = text(f"<{SHARED_TAG}>\n- [Tea](tea.md): drinks\n{line}\n</{SHARED_TAG}>")
+    await history.start_session(bob, "telegram:b", system=prompt, today="2026-05-01")
+    await erasures.erase(group, messages=[], what=FORGOTTEN, names=["team/pets.md"], team=FORGOTTEN)
+    opened = await history.open_session(bob, "telegram:b")
+    assert opened is not None
+    assert opened.system == prompt
+
+
 async def test_a_pull_that_removes_a_note_ends_the_sessions_of_that_memory_that_were_shown_it(
     history: History, erasures: Erasures, make_scope: Callable[..., Scope]
 ) -> None:

@@ -10,12 +10,13 @@ from sqlalchemy import select, update
 
 from adapters.base import Address
 from gateway.access import Access
+from gateway.agent.fork import Equipment
 from gateway.db.engine import Database
 from gateway.db.leases import DatabaseLeases
 from gateway.db.models import DueRow, OutboxRow, SessionRow
 from gateway.erasures import Erasures
 from gateway.extraction import Extractions
-from gateway.history import History, Line, Session, Turned
+from gateway.history import Due, History, Line, Session, Turned
 from gateway.notices import Notices
 from gateway.outbox import Outbox
 from gateway.provenance import Provenance
@@ -23,12 +24,13 @@ from gateway.scopes import Scopes
 from gateway.settings import Settings
 from memory.errors import WriteRefused
 from memory.gone import Gone
-from memory.notes import Notes, Watch
+from memory.notes import Watch
 from memory.paths import Homes, ensure
 from memory.ports import Outcome, Rights, RunReport
+from memory.recall import Recalled
 from memory.scan import Scanner
 from memory.scope import Scope
-from memory.team_notes import TeamNotes
+from tests.waiting import HANGS
 
 ANN = "person:telegram:42"
 Act = Callable[["OneFork"], Awaitable[RunReport]]
@@ -67,17 +69,8 @@ class ScriptedForks:
         self.inside: dict[Path, int] = {}
         self.most = 0
 
-    def fork_of(
-        self,
-        session: Session,
-        scope: Scope,
-        *,
-        watch: Watch,
-        guard: Watch | None,
-        notes: Notes | None,
-        drafts: TeamNotes | None,
-    ) -> OneFork:
-        return OneFork(self, session, scope, watch)
+    def fork_of(self, session: Session, scope: Scope, equipment: Equipment) -> OneFork:
+        return OneFork(self, session, scope, equipment.watches[0])
 
 
 class World:
@@ -108,7 +101,7 @@ class World:
             concurrency=8,
         )
 
-    async def turn(self, conversation: str = "telegram:42", *, writes: str = "") -> Session:
+    async def turn(self, conversation: str = "telegram:42", *, writes: str = "", recalls: str = "") -> Session:
         scope = await self._scope(conversation)
         session = await self.history.open_session(scope, conversation)
         session = session or await self.history.start_session(scope, conversation, system=[], today="2026-05-01")
@@ -118,7 +111,7 @@ class World:
                 Line(role="user", content=said, said="I drink tea"),
                 Line(role="assistant", content=said, said="Ah"),
             ],
-            recalled=(),
+            recalled=[Recalled(name=recalls, block="", units=1, mtime=1.0)] if recalls else (),
             rules=(),
             written=[scope.memory_dir / writes] if writes else [],
             told_date="2026-05-01",
@@ -138,7 +131,7 @@ class World:
         """Look once, run what is due, end."""
         extractions = self.extractions()
         extractions.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS):
             await extractions.run()
 
     async def due(self) -> list[DueRow]:
@@ -174,7 +167,7 @@ async def extracting(world: World) -> AsyncIterator[None]:
         yield
     finally:
         extractions.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS):
             await task
 
 
@@ -227,6 +220,24 @@ async def test_a_run_during_which_something_is_forgotten_notes_no_more_and_is_do
     assert await world.cursor() == 2
 
 
+async def test_a_run_notes_no_description_that_was_only_recalled(world: World) -> None:
+    refused: list[str] = []
+
+    async def act(fork: OneFork) -> RunReport:
+        try:
+            await fork.watch(fork.scope, fork.scope.memory_dir / "new.md", before="", after="Bob breeds bees in Kiel")
+        except WriteRefused as error:
+            refused.append(str(error))
+        return report()
+
+    memory = (await world._scope("telegram:42")).memory_dir
+    (memory / "bees.md").write_text("---\ndescription: Bob breeds bees in Kiel\n---\n")
+    world.forks.script = [act]
+    await world.turn(recalls="bees.md")
+    await world.run()
+    assert "it only stood in what was recalled" in refused[0]
+
+
 async def test_what_was_saved_is_told_once(world: World) -> None:
     world.forks.script = [saves]
     await world.turn()
@@ -277,7 +288,7 @@ async def test_what_was_due_when_the_process_died_is_taken_up_by_the_next(world:
     began = asyncio.Event()
     world.forks.script = [hang]
     task = asyncio.create_task(world.extractions().run())
-    await asyncio.wait_for(began.wait(), 10)
+    await asyncio.wait_for(began.wait(), HANGS)
     task.cancel()
     await asyncio.wait({task})
     assert len(await world.due()) == 1
@@ -294,7 +305,7 @@ async def test_one_runs_at_a_time_per_memory_directory(world: World, now: Any) -
     world.forks.script = [slow] * 3
     for thread in ("", "/1", "/2"):
         await world.turn(f"telegram:42{thread}")
-    async with extracting(world), asyncio.timeout(15):
+    async with extracting(world), asyncio.timeout(HANGS):
         while await world.due():
             await asyncio.sleep(0.05)
             now.forward(1)
@@ -371,6 +382,21 @@ async def test_close_waits_for_a_run_that_has_begun(world: World) -> None:
     world.forks.script = [slow]
     await world.turn()
     async with extracting(world):
-        await asyncio.wait_for(began.wait(), 10)
+        await asyncio.wait_for(began.wait(), HANGS)
     assert await world.due() == []
     assert len(await world.told()) == 1
+
+
+async def test_a_fault_whose_pause_can_not_be_stored_ends_nothing_else(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(due: Due, *, after: float) -> None:
+        raise OSError("the database is away")
+
+    monkeypatch.setattr(world.history, "failed_due", away)
+    world.forks.script = [raises]
+    await world.turn()
+    await world.run()
+    assert [row.attempts for row in await world.due()] == [0]
+    await world.run()
+    assert await world.due() == []

@@ -22,6 +22,7 @@ from memory.notes import Note, Notes
 from memory.ports import Outcome, Rights, RunReport
 from memory.recall import SCHEMA, Shown
 from memory.scope import Scope
+from tests.waiting import HANGS
 
 
 def write(name: str) -> ToolCall:
@@ -78,7 +79,7 @@ def notes() -> Notes:
 
 @pytest.fixture
 async def bench(database: Database, make_scope: Callable[..., Scope], notes: Notes, now: Any) -> AsyncIterator[Bench]:
-    standin, settings, usage = ModelStandin(), ModelSettings(retries=0, timeout=10), Usage(database, now)
+    standin, settings, usage = ModelStandin(), ModelSettings(retries=0, timeout=HANGS), Usage(database, now)
     async with serving(standin.app) as url, connect(settings, base_url=url) as model:
         runs = Runs(model, settings, notes, usage, now)
         yield Bench(runs=runs, standin=standin, usage=usage, scope=make_scope())
@@ -200,7 +201,7 @@ async def test_what_a_cancelled_run_wrote_is_told_also_of_a_write_that_was_cut_o
     began, told = asyncio.Event(), Told(seen=[])
     monkeypatch.setattr(notes, "write", slow)
     task = asyncio.create_task(bench.run(Answer(tools=[write("a.md"), write("b.md")]), progress=told))
-    await asyncio.wait_for(began.wait(), 10)
+    await asyncio.wait_for(began.wait(), HANGS)
     task.cancel()
     await asyncio.wait({task})
     assert task.cancelled()

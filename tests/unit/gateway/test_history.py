@@ -42,6 +42,7 @@ async def add_turn(
     *,
     recalled: Sequence[Recalled] = (),
     written: Sequence[Path] = (),
+    broke_off: bool = False,
 ) -> None:
     lines = [
         Line(role="user", content=words(f"<note>x</note>{text}"), speaker="Ann", said=text),
@@ -50,7 +51,14 @@ async def add_turn(
         Line(role="assistant", content=words("yes"), said="yes"),
     ]
     turned = Turned(
-        lines=lines, recalled=recalled, rules=(), written=written, told_date="2026-05-02", told_notes_at=5.0, inbox_id=1
+        lines=lines,
+        recalled=recalled,
+        rules=(),
+        written=written,
+        told_date="2026-05-02",
+        told_notes_at=5.0,
+        inbox_id=1,
+        broke_off=broke_off,
     )
     async with database.write() as transaction:
         await history.add_turn(transaction, session, turned)
@@ -297,6 +305,31 @@ async def test_a_failure_is_counted_and_waits_and_a_new_turn_starts_afresh(
     assert fresh.attempts == 0
 
 
+async def test_what_fails_again_and_again_holds_up_nothing_that_was_said_later(
+    database: Database, history: History, make_scope: MakeScope, now: Any
+) -> None:
+    sessions = [await start(history, make_scope(), f"telegram:{number}") for number in (1, 2)]
+    for session in sessions:
+        await add_turn(database, history, session)
+    for failures in range(3):
+        assert await history.due() == [sessions[0].id], failures
+        due, _ = await only_due(history)
+        await history.failed_due(due, after=60)
+        now.forward(60)
+    assert await history.due() == [session.id for session in sessions]
+
+
+async def test_a_turn_that_broke_off_waits_for_the_next_one_or_the_sessions_end(
+    database: Database, history: History, make_scope: MakeScope
+) -> None:
+    session = await start(history, make_scope())
+    await add_turn(database, history, session, broke_off=True)
+    assert await history.due() == []
+    await end(database, history)
+    due, _ = await only_due(history)
+    assert (due.turns, due.new_messages, due.forced) == (0, 2, True)
+
+
 @pytest.mark.parametrize(("pauses", "sittings"), [([600, 3600], 1), ([3601], 2), ([3601, 60, 7200], 3)])
 async def test_a_sitting_ends_with_an_hours_silence(
     *, database: Database, history: History, make_scope: MakeScope, now: Any, pauses: list[int], sittings: int
@@ -307,6 +340,8 @@ async def test_a_sitting_ends_with_an_hours_silence(
     for pause in pauses:
         now.forward(pause)
         await add_turn(database, history, session)
+    assert await history.sittings_since(scope, before, enough=9) == sittings - 1  # the last one still goes on
+    now.forward(3600)
     assert await history.sittings_since(scope, before, enough=9) == sittings
     assert await history.sittings_since(scope, before, enough=2) == min(sittings, 2)
     assert await history.sittings_since(scope, now(), enough=9) == 0
@@ -319,6 +354,8 @@ async def test_sittings_count_per_conversation(
     before = now() - timedelta(seconds=1)
     for thread in ("telegram:-1", "telegram:-1/7"):
         await add_turn(database, history, await start(history, scope, thread))
+    assert await history.sittings_since(scope, before, enough=9) == 0
+    now.forward(3600)
     assert await history.sittings_since(scope, before, enough=9) == 2
 
 

@@ -2,10 +2,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from gateway.db.engine import Database
 from gateway.db.leases import DatabaseFence, DatabaseLeases
+from gateway.db.models import LeaseRow
 from memory.errors import LeaseLost
+from tests.waiting import HANGS, until
 
 
 @pytest.fixture
@@ -77,10 +80,14 @@ async def test_giving_back_a_lost_lease_does_not_end_its_successor(leases: Datab
                 pass
 
 
-async def test_a_lease_renews_itself_while_it_is_held(leases: DatabaseLeases, now: Any) -> None:
+async def test_a_lease_renews_itself_while_it_is_held(database: Database, leases: DatabaseLeases, now: Any) -> None:
+    async def renewed() -> bool:
+        async with database.read() as session:
+            return bool(await session.scalar(select(LeaseRow.until)) == now().timestamp() + 0.3)
+
     async with leases.hold("A", seconds=0.3, wait=0) as fence:
         now.forward(0.29)
-        await asyncio.sleep(0.25)  # a renewal comes every tenth of a second
+        await until(renewed)
         now.forward(0.29)
         with pytest.raises(LeaseLost):
             async with leases.hold("A", seconds=0.3, wait=0):
@@ -110,14 +117,15 @@ async def test_of_many_tasks_one_is_inside_at_a_time(leases: DatabaseLeases) -> 
 async def test_two_replicas_respect_each_other(database: Database, leases: DatabaseLeases, now: Any) -> None:
     other = DatabaseLeases(Database(database.engine), now)
     won: list[DatabaseFence] = []
+    refused = asyncio.Event()
 
     async def enter(side: DatabaseLeases) -> None:
         try:
             async with side.hold("A", seconds=30, wait=0) as fence:
                 won.append(fence)
-                await asyncio.sleep(0.3)
+                await asyncio.wait_for(refused.wait(), HANGS)
         except LeaseLost:
-            pass
+            refused.set()
 
     await asyncio.gather(enter(leases), enter(other))
     assert len(won) == 1

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from starlette.applications import Starlette
 
 from adapters.serving import serving
 from gateway.errors import ModelFault, ModelRefused, ModelUnavailable
@@ -12,10 +11,12 @@ from gateway.llm.client import Model, Reply, Request, connect
 from gateway.llm.standin.answers import Answer, Failure, Flaw, ToolCall
 from gateway.llm.standin.server import ModelStandin
 from gateway.settings import ModelSettings
+from tests.ports import held_port
+from tests.waiting import HANGS
 
 WORDS = "An answer that is long enough to come in several pieces over the wire."
 FLAWS = [Flaw.DROP, Flaw.CORRUPT, Flaw.EARLY_END, Flaw.ERROR]
-QUICK = ModelSettings(retries=0, timeout=5)
+PATIENT = ModelSettings(retries=0, timeout=HANGS)
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def standin() -> ModelStandin:
 
 @pytest.fixture
 async def model(standin: ModelStandin) -> AsyncIterator[Model]:
-    async with serving(standin.app) as url, connect(QUICK, base_url=url) as model:
+    async with serving(standin.app) as url, connect(PATIENT, base_url=url) as model:
         yield model
 
 
@@ -99,7 +100,7 @@ async def test_what_would_meet_the_same_answer_again_is_refused(
 
 async def test_a_refused_key_names_the_setting_and_not_the_key() -> None:
     standin = ModelStandin(api_key="sk-ant-right")
-    settings = QUICK.model_copy(update={"api_key": SecretStr("sk-ant-wrong")})
+    settings = PATIENT.model_copy(update={"api_key": SecretStr("sk-ant-wrong")})
     async with serving(standin.app) as url, connect(settings, base_url=url) as model:
         with pytest.raises(ModelUnavailable, match="ANTHROPIC_API_KEY") as raised:
             await streamed(model)
@@ -120,25 +121,24 @@ async def test_a_passing_failure_is_tried_again_before_anybody_hears_of_it(stand
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
-    async with serving(Starlette()) as url:
-        pass
-    async with connect(QUICK, base_url=url) as model:
-        with pytest.raises(ModelUnavailable, match="can't be reached"):
-            await streamed(model)
+    with held_port() as port:
+        async with connect(PATIENT, base_url=f"http://127.0.0.1:{port}") as model:
+            with pytest.raises(ModelUnavailable, match="can't be reached"):
+                await streamed(model)
 
 
 async def test_a_server_that_says_nothing_is_unavailable_in_time(standin: ModelStandin) -> None:
-    standin.script(Answer(text=WORDS, delay=30))
+    standin.script(Answer(text=WORDS, delay=600))
     settings = ModelSettings(retries=0, timeout=0.3)
-    async with serving(standin.app) as url, connect(settings, base_url=url) as model, asyncio.timeout(5):
+    async with serving(standin.app) as url, connect(settings, base_url=url) as model, asyncio.timeout(HANGS):
         with pytest.raises(ModelUnavailable):
             await streamed(model)
 
 
 async def test_a_stream_that_falls_silent_is_unavailable_in_time(standin: ModelStandin) -> None:
-    standin.script(Answer(text=WORDS, chunk_delay=30))
+    standin.script(Answer(text=WORDS, chunk_delay=600))
     settings = ModelSettings(retries=0, timeout=0.3)
-    async with serving(standin.app) as url, connect(settings, base_url=url) as model, asyncio.timeout(5):
+    async with serving(standin.app) as url, connect(settings, base_url=url) as model, asyncio.timeout(HANGS):
         with pytest.raises(ModelUnavailable):
             await streamed(model)
 

@@ -1,4 +1,3 @@
-import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from memory.doubles import LocalLeases
 from memory.notes import Notes
 from memory.ports import Outcome, Rights
 from memory.scope import Scope
+from tests.waiting import HANGS, until
 
 GLOB = ToolCall(name="glob", input={"pattern": "*.md"})
 BAD = ToolCall(name="read", input={"file_path": "/etc/passwd"})
@@ -53,7 +53,7 @@ class Agent:
 async def agent(make_scope: Callable[..., Scope], now: Any) -> AsyncIterator[Agent]:
     scope, standin = make_scope(), ModelStandin()
     toolbox = Toolbox(scope, Rights(read=scope.readable, write=()), Notes(leases=LocalLeases()), now)
-    async with serving(standin.app) as url, connect(ModelSettings(retries=0, timeout=10), base_url=url) as model:
+    async with serving(standin.app) as url, connect(ModelSettings(retries=0, timeout=HANGS), base_url=url) as model:
         yield Agent(model=model, standin=standin, toolbox=toolbox)
 
 
@@ -137,11 +137,7 @@ async def test_whoever_stops_listening_ends_the_request(agent: Agent) -> None:
     async for _ in events:
         break
     await events.aclose()
-    for _ in range(200):
-        if agent.standin.requests[-1].outcome == "disconnected":
-            return
-        await asyncio.sleep(0.02)
-    raise AssertionError(agent.standin.requests[-1].outcome)
+    await until(lambda: agent.standin.requests[-1].outcome == "disconnected")
 
 
 async def test_never_more_than_four_marks_and_the_two_newest_requests_end_at_one(agent: Agent) -> None:

@@ -56,12 +56,12 @@ def test_values_are_few_plain_words() -> None:
 def test_a_count_and_a_measurement_are_shown_under_the_names_prefix(metrics: Metrics) -> None:
     metrics.count("extracted_memories", 2, memory="team")
     metrics.count("extracted_files", 3)
-    metrics.observe("recall_chosen", 0, source="none")
+    metrics.observe("recall_chosen", 0, source="none", answer="late")
     figures = shown(metrics)
     assert figures["reverie_extracted_memories_total", frozenset({"team"})] == 2
     assert figures["reverie_extracted_files_total", frozenset()] == 3
-    assert figures["reverie_recall_chosen_count", frozenset({"none"})] == 1
-    assert figures["reverie_recall_chosen_sum", frozenset({"none"})] == 0
+    assert figures["reverie_recall_chosen_count", frozenset({"none", "late"})] == 1
+    assert figures["reverie_recall_chosen_sum", frozenset({"none", "late"})] == 0
 
 
 @pytest.mark.parametrize("value", ["Ann", "/homes/ann/memory/tea.md", "sk-ant-secret", "", 'a"b\n# c', "\ud800"])

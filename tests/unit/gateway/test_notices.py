@@ -12,6 +12,7 @@ from gateway.history import History
 from gateway.notices import Notices
 from gateway.outbox import Outbox
 from memory.scope import Scope
+from tests.waiting import HANGS
 
 MakeScope = Callable[..., Scope]
 
@@ -54,7 +55,7 @@ async def test_a_process_without_adapters_leaves_the_notice_to_the_one_that_deli
     notices: Notices, outbox: Outbox, adapter: RecordingAdapter
 ) -> None:
     await notices.tell("telegram:42", "p", "saved", key="k")
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(HANGS), asyncio.TaskGroup() as group:
         group.create_task(outbox.deliver({"telegram": adapter}))
         await asyncio.sleep(0)
         outbox.close()

@@ -13,6 +13,7 @@ from adapters.errors import Misconfigured, Permanent, Transient, Unsure
 from gateway.db.engine import Database
 from gateway.db.models import OutboxRow
 from gateway.outbox import MAYBE_TWICE, Outbox, Post, unrendered
+from tests.waiting import HANGS, until
 
 MakePost = Callable[..., Post]
 
@@ -25,7 +26,7 @@ async def delivering(outbox: Outbox, *adapters: RecordingAdapter) -> AsyncIterat
         yield
     finally:
         outbox.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS):
             await task
 
 
@@ -41,12 +42,6 @@ async def rows(database: Database) -> Sequence[OutboxRow]:
 
 async def state(database: Database) -> list[str]:
     return [row.state for row in await rows(database)]
-
-
-async def until(done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not done():  # noqa: ASYNC110  # an adapter tells nobody that it posted
-            await asyncio.sleep(0.01)
 
 
 async def test_parts_of_a_conversation_arrive_in_their_order(
@@ -303,8 +298,8 @@ async def test_an_answer_older_than_a_day_is_given_up(
 async def test_nothing_that_is_sent_while_the_line_is_looked_at_waits_for_the_next_look(
     outbox: Outbox, adapter: RecordingAdapter, post: MakePost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.consumer._IDLE_SECONDS", 60.0)
-    async with delivering(outbox, adapter), asyncio.timeout(10):
+    monkeypatch.setattr("gateway.consumer._IDLE_SECONDS", 600.0)
+    async with delivering(outbox, adapter), asyncio.timeout(HANGS):
         for number in range(30):
             await outbox.send([post(str(number), str(number))])
             await until(lambda: len(adapter.texts) == number + 1)  # noqa: B023

@@ -6,6 +6,7 @@ import pytest
 from adapters.base import Account, Address
 from gateway.errors import StartRefused
 from gateway.settings import Settings, home_directory
+from memory.paths import Homes
 from memory.scope import Mode
 
 Read = Callable[..., Settings]
@@ -35,6 +36,24 @@ def test_each_source_gives_way_to_the_one_above_it(settings_of: Read, write: Wri
     write("policy/reverie.toml", '[model]\nchat = "policy"')
     settings = settings_of(REVERIE_MODEL__CHAT="variable")
     assert (settings.model.chat, settings.model.max_tokens, settings.timezone) == ("policy", 1000, "Asia/Tokyo")
+
+
+@pytest.mark.parametrize("above", ["policy/reverie.toml", "home/reverie.local.toml"])
+def test_an_empty_memory_directory_stops_the_chain_so_that_notes_lie_in_the_homes(
+    settings_of: Read, write: Write, above: str
+) -> None:
+    write("home/reverie.toml", '[memory]\nauto_memory_directory = "/srv/{principal}/{project}"')
+    assert directory_of(settings_of()) == Path("/srv/ann/_chat")
+    write(above, '[memory]\nauto_memory_directory = ""')
+    settings = settings_of()
+    assert settings.memory.auto_memory_directory == ""
+    assert directory_of(settings) == settings.home.resolve() / "homes/ann/projects/_chat/memory"
+
+
+def directory_of(settings: Settings) -> Path:
+    homes = Homes(settings.home / "homes", settings=settings.memory)
+    scope = homes.scope(principal="ann", project=None, member=False, shared=False, mode=Mode.AUTO, timezone="UTC")
+    return scope.memory_dir
 
 
 @pytest.mark.parametrize("written", ["22", '"22:00Z"', '"22:00+02:00"'])

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from adapters.serving import serving
 from gateway.llm.standin.answers import Answer, Failure, Flaw, ToolCall
 from gateway.llm.standin.server import ModelStandin
+from tests.waiting import HANGS, until
 
 MODEL = "claude-sonnet-4-6"
 KEY = "test-key"
@@ -43,7 +44,7 @@ async def url(standin: ModelStandin) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def client(url: str) -> AsyncIterator[AsyncAnthropic]:
-    async with AsyncAnthropic(base_url=url, api_key=KEY, max_retries=0, timeout=5) as client:
+    async with AsyncAnthropic(base_url=url, api_key=KEY, max_retries=0, timeout=HANGS) as client:
         yield client
 
 
@@ -63,9 +64,7 @@ async def listen(client: AsyncAnthropic, heard: list[str]) -> None:
 
 
 async def until_outcome(standin: ModelStandin, outcome: str) -> None:
-    with anyio.fail_after(5):
-        while not standin.requests or standin.requests[-1].outcome != outcome:  # noqa: ASYNC110 - no event there
-            await anyio.sleep(0.01)
+    await until(lambda: standin.requests and standin.requests[-1].outcome == outcome)
 
 
 async def test_an_unscripted_request_is_answered_by_the_rules(client: AsyncAnthropic) -> None:

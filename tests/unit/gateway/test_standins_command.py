@@ -16,7 +16,10 @@ from adapters.telegram.connection import connect
 from gateway.errors import StartRefused
 from gateway.settings import load
 from gateway.standins import serve, standins
+from tests.ports import held_port
+from tests.waiting import HANGS
 
+LONGEST_LINE = 350  # the one that scripts an answer long enough to be stopped
 ANY = {"Telegram": 0, "Slack": 0, "the model": 0}
 
 
@@ -27,7 +30,7 @@ async def standing_in(ports: Mapping[str, int] = ANY) -> AsyncIterator[str]:
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(serve(ports, say=told.put_nowait, stop=stop))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS):
             yield await told.get()
             stop.set()
 
@@ -91,10 +94,9 @@ async def test_it_says_how_to_stop_an_answer_and_let_a_stranger_in_and_that_shar
 
 
 async def test_the_given_ports_are_used() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    async with standing_in({**ANY, "Slack": port}) as said:
-        assert exported(said)["SLACK_API_URL"] == f"http://127.0.0.1:{port}/api/"
+    with held_port() as port:
+        async with standing_in({**ANY, "Slack": port}) as said:
+            assert exported(said)["SLACK_API_URL"] == f"http://127.0.0.1:{port}/api/"
 
 
 async def test_a_port_in_use_is_one_sentence_with_the_cure() -> None:
@@ -108,3 +110,13 @@ def test_the_command_has_a_port_for_each_and_refuses_what_is_none() -> None:
     help_text = CliRunner().invoke(standins, ["--help"]).output
     assert set(re.findall(r"--\w+-port", help_text)) == {"--telegram-port", "--slack-port", "--model-port"}
     assert CliRunner().invoke(standins, ["--slack-port", "70000"]).exit_code == 2
+
+
+async def test_what_is_printed_is_read_line_by_line() -> None:
+    async with standing_in() as said:
+        lines = said.splitlines()
+        assert max(map(len, lines)) <= LONGEST_LINE
+        for name in ("Telegram", "Slack", "Model"):
+            assert len([line for line in lines if line.split()[:2] == ["#", name] and "http://127.0.0.1:" in line]) == 1
+        exports = [line for line in lines if line.startswith("export ")]
+        assert all(line.count("=") == 1 for line in exports)

@@ -42,6 +42,7 @@ class World:
         self.usage = Usage(database, now)
         self.subagents = Subagents(
             home=self.home,
+            memory_base=self.home,
             model=model,
             settings=settings.model,
             memory=settings.memory,

@@ -1,11 +1,12 @@
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
+from adapters.doubles import RecordingLive
 from gateway.db.models import InboxRow, MessageRow, OutboxRow, SessionRow, UsageRow
 from gateway.errors import ClaimLost
 from gateway.inbox import Claim
@@ -64,17 +65,26 @@ async def test_new_ends_the_transcript_and_so_does_a_long_silence(running: Whole
     assert "third of my" not in said(running)
 
 
-async def test_a_stopped_answer_keeps_what_was_written_and_the_next_message_is_answered(running: Whole) -> None:
+async def test_a_stopped_answer_keeps_what_was_written_and_the_next_message_is_answered(
+    running: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lives: list[RecordingLive] = []
+    opened = running.adapter.open_live
+
+    async def seen(*args: Any, **given: Any) -> RecordingLive:
+        lives.append(await opened(*args, **given))
+        return lives[-1]
+
+    monkeypatch.setattr(running.adapter, "open_live", seen)
     write = calls(("write", {"file_path": "tea.md", "content": note("Ann drinks tea")}))
-    running.then(replace(write, text="I note it."), Answer(text="word " * 300, chunk_delay=0.05))
+    running.then(replace(write, text="I note it."), Answer(text="word " * 3000, chunk_delay=0.05))
     inbound = ANN.says("Tell me a long story.")
     await running.gateway.intake.put(inbound)
 
     async def begun() -> bool:
-        return len(running.chats) == 2
+        return any("word" in text for live in lives for text in live.texts)
 
     await until(begun, "the answer was not begun")
-    await asyncio.sleep(0.2)
     await running.gateway.intake.put(ANN.says("/stop"))
 
     async def answered() -> str | None:

@@ -15,6 +15,7 @@ from gateway.inbox import Claim, Inbox
 from gateway.outbox import Outbox, Post
 from gateway.turn import STOP
 from gateway.worker import Worker
+from tests.waiting import HANGS, until
 
 Say = Callable[..., Inbound]
 Act = Callable[[Claim], Awaitable[None]]
@@ -94,7 +95,7 @@ async def working(worker: Worker) -> AsyncIterator[None]:
         yield
     finally:
         worker.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS):
             await task
 
 
@@ -108,25 +109,16 @@ async def told(database: Database) -> list[str]:
         return [row.part["text"] for row in (await session.scalars(select(OutboxRow).order_by(OutboxRow.id))).all()]
 
 
-async def seen(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
-        while not await holds():  # noqa: ASYNC110  # a row tells nobody that it changed
-            await asyncio.sleep(0.01)
-
-
-async def until(database: Database, *states: str, error: str = "") -> None:
+async def until_states(database: Database, *states: str, error: str = "") -> None:
     async def holds() -> bool:
         found = await rows(database)
         return [row.state for row in found] == [*states] and error in [row.error for row in found] + [""]
 
-    await seen(holds)
+    await until(holds)
 
 
 async def ran(turns: ScriptedTurns, times: int) -> None:
-    async def holds() -> bool:
-        return len(turns.seen) >= times
-
-    await seen(holds)
+    await until(lambda: len(turns.seen) >= times)
 
 
 async def test_every_message_is_answered_once_in_its_conversations_order(
@@ -135,7 +127,7 @@ async def test_every_message_is_answered_once_in_its_conversations_order(
     for number in range(6):
         await inbox.add(said(f"m{number}", chat=str(number % 2)), principal="p")
     async with working(worker):
-        await until(database, *["done"] * 6)
+        await until_states(database, *["done"] * 6)
     assert sorted(turns.seen) == [f"m{number}" for number in range(6)]
     assert [m for m in turns.seen if int(m[1]) % 2] == ["m1", "m3", "m5"]
 
@@ -148,12 +140,12 @@ async def test_conversations_run_beside_one_another_up_to_the_limit(
     for number in range(6):
         await inbox.add(said(chat=str(number)), principal="p")
     async with working(worker):
-        await asyncio.wait_for(held[3].before.wait(), 5)
+        await asyncio.wait_for(held[3].before.wait(), HANGS)
         await asyncio.sleep(0.05)
         assert turns.running == 4
         for one in held:
             one.go.set()
-        await until(database, *["done"] * 6)
+        await until_states(database, *["done"] * 6)
     assert turns.most == 4
 
 
@@ -165,9 +157,9 @@ async def test_a_model_that_is_away_gets_one_word_and_the_answer_when_it_is_back
     async with working(worker):
         for round_ in range(1, 4):
             await ran(turns, round_)
-            await until(database, "pending", error="529 from 10.0.0.1")
+            await until_states(database, "pending", error="529 from 10.0.0.1")
             now.forward(60)
-        await until(database, "done")
+        await until_states(database, "done")
     first, last = await told(database)
     assert first.startswith("I can't think right now: it is overloaded. Your message is kept")
     assert last == "hello"
@@ -179,7 +171,7 @@ async def test_a_models_pause_is_kept(
     turns.script = [fail(ModelUnavailable("busy", retry_after=120))]
     await inbox.add(said(), principal="p")
     async with working(worker):
-        await until(database, "pending", error="busy")
+        await until_states(database, "pending", error="busy")
     assert (await rows(database))[0].not_before == now().timestamp() + 120
 
 
@@ -189,9 +181,9 @@ async def test_patience_with_the_model_is_bounded_and_the_end_is_said(
     turns.script = [fail(ModelUnavailable("busy", retry_after=86_400, public="it is busy"))] * 2
     await inbox.add(said(), principal="p")
     async with working(worker):
-        await until(database, "pending", error="busy")
+        await until_states(database, "pending", error="busy")
         now.forward(600)
-        await until(database, "dead")
+        await until_states(database, "dead")
     assert (await told(database))[-1] == "I could not answer this: it is busy. Please send it again later."
 
 
@@ -202,7 +194,7 @@ async def test_while_one_chat_waits_for_the_model_others_are_served(
     await inbox.add(said(chat="1"), principal="p")
     await inbox.add(said("fine", chat="2"), principal="p")
     async with working(worker):
-        await until(database, "pending", "done")
+        await until_states(database, "pending", "done")
 
 
 async def test_a_request_that_the_model_refuses_is_set_aside_with_its_reason(
@@ -211,7 +203,7 @@ async def test_a_request_that_the_model_refuses_is_set_aside_with_its_reason(
     turns.script = [fail(ModelRefused("400: no such block", public="it holds what the model can't take"))]
     await inbox.add(said(), principal="p")
     async with working(worker):
-        await until(database, "dead")
+        await until_states(database, "dead")
     assert await told(database) == ["I can't answer this: it holds what the model can't take."]
 
 
@@ -224,9 +216,9 @@ async def test_a_message_that_fails_three_times_is_set_aside_and_the_next_is_ans
     async with working(worker):
         for round_ in (1, 2):
             await ran(turns, round_)
-            await until(database, "pending", "pending")
+            await until_states(database, "pending", "pending")
             now.forward(60)
-        await until(database, "dead", "done")
+        await until_states(database, "dead", "done")
     assert turns.seen == ["bad", "bad", "bad", "good"]
     assert (await told(database))[0].startswith("Something went wrong on my side")
 
@@ -237,10 +229,11 @@ async def test_waiting_for_the_model_does_not_use_up_the_attempts(
     turns.script = [*[fail(ModelUnavailable("busy"))] * 4, fail(ZeroDivisionError())]
     await inbox.add(said("hello"), principal="p")
     async with working(worker):
-        async with asyncio.timeout(15):
-            while (await rows(database))[0].state != "done":
-                now.forward(5)
-                await asyncio.sleep(0.05)
+        for round_ in range(1, 6):
+            await ran(turns, round_)
+            await until_states(database, "pending")
+            now.forward(60)
+        await until_states(database, "done")
     assert (await told(database))[-1] == "hello"
 
 
@@ -252,7 +245,7 @@ async def test_a_message_that_kills_the_process_each_time_is_given_up(
         assert await inbox.claim(("telegram",)) is not None
         await inbox.take_over()
     async with working(worker):
-        await until(database, "dead")
+        await until_states(database, "dead")
     assert turns.seen == []
     assert (await told(database))[0].startswith("Something went wrong on my side")
 
@@ -265,12 +258,12 @@ async def test_stop_cancels_the_running_turn_and_not_the_next(
     await inbox.add(said("long"), principal="p")
     await inbox.add(said("next"), principal="p")
     async with working(worker):
-        await asyncio.wait_for(held.before.wait(), 5)
+        await asyncio.wait_for(held.before.wait(), HANGS)
         token = await inbox.add_stop(said("/stop"), principal="p", replies=lambda _: [])
         assert token is not None
         worker.stop(token)
         worker.stop(token)
-        await until(database, "dead", "done", "done")
+        await until_states(database, "dead", "done", "done")
         worker.stop(token)
     assert await told(database) == ["(stopped)", "next"]
 
@@ -282,9 +275,9 @@ async def test_a_stop_from_another_process_is_noticed_by_the_heartbeat(
     turns.script = [held]
     await inbox.add(said("long"), principal="p")
     async with working(worker):
-        await asyncio.wait_for(held.before.wait(), 5)
+        await asyncio.wait_for(held.before.wait(), HANGS)
         await inbox.add_stop(said("/stop"), principal="p", replies=lambda _: [])
-        await until(database, "dead", "done")
+        await until_states(database, "dead", "done")
 
 
 async def test_a_second_stop_does_not_disturb_a_turn_that_stores_what_it_had(
@@ -303,29 +296,32 @@ async def test_a_second_stop_does_not_disturb_a_turn_that_stores_what_it_had(
     turns.script = [stoppable]
     await inbox.add(said("what I had"), principal="p")
     async with working(worker):
-        await asyncio.wait_for(began.wait(), 5)
+        await asyncio.wait_for(began.wait(), HANGS)
         token = await inbox.add_stop(said("/stop"), principal="p", replies=lambda _: [])
         assert token is not None
         worker.stop(token)
-        await asyncio.wait_for(stopping.wait(), 5)
-        await until(database, "done", "done")
+        await asyncio.wait_for(stopping.wait(), HANGS)
+        await until_states(database, "done", "done")
     assert await told(database) == ["what I had"]
 
 
 async def test_the_heartbeat_keeps_a_long_turn(
     *, database: Database, inbox: Inbox, worker: Worker, turns: ScriptedTurns, said: Say, now: Any
 ) -> None:
+    async def renewed() -> bool:
+        return bool((await rows(database))[0].claimed_until == now().timestamp() + 30)
+
     held = Held()
     turns.script = [held]
     await inbox.add(said("long"), principal="p")
     async with working(worker):
-        await asyncio.wait_for(held.before.wait(), 5)
+        await asyncio.wait_for(held.before.wait(), HANGS)
         for _ in range(3):
             now.forward(20)
-            await asyncio.sleep(0.2)
+            await until(renewed)
             assert await inbox.claim(("telegram",)) is None
         held.go.set()
-        await until(database, "done")
+        await until_states(database, "done")
     assert turns.seen == ["long"]
 
 
@@ -336,7 +332,8 @@ async def test_a_turn_whose_claim_was_lost_is_cancelled_and_answers_nothing(
     turns.script = [held]
     await inbox.add(said("contested"), principal="p")
     async with working(worker):
-        await asyncio.wait_for(held.before.wait(), 5)
+        await asyncio.wait_for(held.before.wait(), HANGS)
+        worker.close()  # so that nobody but the other process claims it
         await inbox.take_over()
         other = await inbox.claim(("telegram",))
         assert other is not None
@@ -354,7 +351,7 @@ async def test_close_lets_a_turn_end_and_begins_no_other(
     await inbox.add(said("one"), principal="p")
     await inbox.add(said("two"), principal="p")
     async with working(worker):
-        await asyncio.wait_for(held.before.wait(), 5)
+        await asyncio.wait_for(held.before.wait(), HANGS)
         worker.close()
         held.go.set()
     assert [row.state for row in await rows(database)] == ["done", "pending"]
@@ -366,9 +363,9 @@ async def test_a_message_that_waits_for_the_model_is_answered_by_stop(
     turns.script = [fail(ModelUnavailable("busy", retry_after=500))]
     await inbox.add(said(), principal="p")
     async with working(worker):
-        await until(database, "pending", error="busy")
+        await until_states(database, "pending", error="busy")
         assert await inbox.add_stop(said("/stop"), principal="p", replies=lambda _: [])
-        await until(database, "dead", "done")
+        await until_states(database, "dead", "done")
 
 
 async def test_a_database_that_is_away_for_a_moment_ends_nothing(
@@ -386,4 +383,4 @@ async def test_a_database_that_is_away_for_a_moment_ends_nothing(
     monkeypatch.setattr(inbox, "claim", flaky)
     await inbox.add(said(), principal="p")
     async with working(worker):
-        await until(database, "done")
+        await until_states(database, "done")
