@@ -73,6 +73,7 @@ class Nights(RuleBasedStateMachine):
         self.extraction: Extraction | None = None
         self.dreaming: asyncio.Task[Consolidated] | None = None
         self.can_undo = False
+        self.listening = False
         self.knows: dict[str, tuple[str, str]] = {}
         """What the dream has read of each note, with its hash."""
 
@@ -195,12 +196,21 @@ class Nights(RuleBasedStateMachine):
     # -- the dream
 
     async def dreamt(self, run: ScriptedRun, scope: Scope) -> None:
-        while (act := await self.acts.get()) is not None:
-            try:
-                await act(run)
-            except (Conflict, NoteMissing, WriteRefused):
-                self.knows = {}  # it reads again
-            self.acts.task_done()
+        try:
+            while (act := await self.next_act()) is not None:
+                try:
+                    await act(run)
+                except (Conflict, NoteMissing, WriteRefused):
+                    self.knows = {}  # it reads again
+                self.acts.task_done()
+        finally:
+            self.listening = False
+
+    async def next_act(self) -> Act | None:
+        self.listening = True
+        act = await self.acts.get()
+        self.listening = False
+        return act
 
     def act(self, act: Act | None) -> None:
         """Let the dream do something; it may be stopped by that."""
@@ -211,6 +221,10 @@ class Nights(RuleBasedStateMachine):
             assert self.dreaming is not None
             await asyncio.wait({joined, self.dreaming}, return_when=asyncio.FIRST_COMPLETED)
             joined.cancel()
+            for _ in range(10):  # by then it listens again, unless it is being stopped
+                await asyncio.sleep(0)
+            if not self.listening:  # what it did is being put back: that is no moment to look, nor to write by hand
+                await asyncio.wait({self.dreaming})
 
         self.runner.run(acted())
         self.over()
