@@ -4,11 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 import anyio.to_thread
-from sqlalchemy import select
 
-from adapters.base import Address
-from gateway.db.engine import Database
-from gateway.db.models import SessionRow
 from gateway.history import History
 from gateway.notices import counted
 from gateway.scopes import Scopes
@@ -18,7 +14,6 @@ from memory.dailylog import day_bounds, marked, waiting_logs
 from memory.dream import Dream, Gate
 from memory.errors import MemoryFault
 from memory.scan import Scanner
-from memory.scope import Mode
 from memory.settings import MemorySettings
 from memory.stamp import NEVER
 from memory.team.local import read_copy
@@ -37,8 +32,6 @@ class DryRuns:
         self,
         settings: MemorySettings,
         *,
-        database: Database,
-        silence: float,
         history: History,
         scopes: Scopes,
         dream: Callable[[], Dream],
@@ -47,8 +40,6 @@ class DryRuns:
     ) -> None:
         """Take the parts; `dream` makes a dream that nobody else asks, as one remembers when it looked."""
         self._settings = settings
-        self._database = database
-        self._silence = timedelta(seconds=silence)
         self._history = history
         self._scopes = scopes
         self._dream = dream
@@ -128,17 +119,10 @@ class DryRuns:
         beside = counted(len(material.copies), "conflict copy", "conflict copies")
         return f"look how {project} could be put in order: {counted(len(material.notes), 'file')}, {beside}"
 
-    async def end_sessions(self, context: JobContext) -> str:
-        """Say how many conversations have fallen silent; see `gateway.history.History.end_silent`."""
-        since = (context.firing.now - self._silence).timestamp()
-        silent = select(SessionRow.conversation, SessionRow.principal).where(
-            ~SessionRow.ended, SessionRow.last_at < since
-        )
-        async with self._database.read() as session:
-            rows = (await session.execute(silent)).all()
-        mode_of = await self._scopes.modes()
-        ending = [row for row in rows if mode_of(Address.parse(row[0]), row[1]) is not Mode.LOG]
-        return f"end {counted(len(ending), 'silent conversation')}"
+    async def end_sessions(self, _: JobContext) -> str:
+        """Say how many conversations have fallen silent."""
+        silent = await self._history.silent(mode_of=await self._scopes.modes())
+        return f"end {counted(len(silent), 'silent conversation')}"
 
     async def recover_dreams(self, _: JobContext) -> str:
         """Say how many dreams have no end on record."""

@@ -19,12 +19,10 @@ from memory.extract import Pending
 from memory.extraction_witness import ExtractionWitness
 from memory.facts import facts, facts_of
 from memory.notes import Notes, Watch
-from memory.prompt import read_text
+from memory.prompt import NOTE_BYTES, read_text
 from memory.provenance import Erased, Spoken
 from memory.scope import Scope
 from memory.team_notes import Authors, TeamNotes
-
-_NOTE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,5 +101,5 @@ def _shown(scope: Scope, session: Session) -> list[str]:
     """Return the facts of the notes that recall has shown in a session; blocking."""
     paths = (scope.memory_dir / name for name in session.shown.names if name.endswith(".md"))
     inside = (path for path in paths if path.is_relative_to(scope.memory_dir))  # rules of a project are shown too
-    texts = ((path.name, read_text(scope.memory_dir, path, limit=_NOTE_BYTES)) for path in inside)
+    texts = ((path.name, read_text(scope.memory_dir, path, limit=NOTE_BYTES)) for path in inside)
     return [fact for name, text in texts for fact in facts_of(text, name)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Select, func, select, update
+from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Address
@@ -176,21 +176,27 @@ class History(Transcripts):
         Not in log mode, which `mode_of` a conversation and its principal tells: there the close of the day sees to
         what is not extracted.
         """
-        silent = (~SessionRow.ended, SessionRow.last_at < self._now() - self._silence)
-        places = select(SessionRow.id, SessionRow.conversation, SessionRow.principal).where(*silent)
-        async with self._database.read() as session:
-            found = (await session.execute(places)).all()
-        ending = [id_ for id_, place, who in found if mode_of(Address.parse(place), who) is not Mode.LOG]
         count = 0
-        for ids in some(ending):
+        for ids in some(await self.silent(mode_of=mode_of)):
             # What another holds is being spoken in, or ended.
-            still = select(SessionRow).where(*silent, SessionRow.id.in_(ids)).with_for_update(skip_locked=True)
+            still = select(SessionRow).where(*self._fell_silent(), SessionRow.id.in_(ids))
+            still = still.with_for_update(skip_locked=True)
             async with self._database.write() as session:
                 rows = (await session.scalars(still)).all()
                 for row in rows:
                     await end(session, row)
             count += len(rows)
         return count
+
+    async def silent(self, *, mode_of: Callable[[Address, str], Mode]) -> Sequence[int]:
+        """Return the sessions that `end_silent` would end now."""
+        places = select(SessionRow.id, SessionRow.conversation, SessionRow.principal).where(*self._fell_silent())
+        async with self._database.read() as session:
+            found = (await session.execute(places)).all()
+        return [id_ for id_, place, who in found if mode_of(Address.parse(place), who) is not Mode.LOG]
+
+    def _fell_silent(self) -> tuple[ColumnElement[bool], ...]:
+        return ~SessionRow.ended, SessionRow.last_at < self._now() - self._silence
 
     async def move(self, session: AsyncSession, old: Address, new: Address) -> None:
         """Let a chat's sessions go on in its new place, inside the caller's transaction.

@@ -168,8 +168,6 @@ async def open_night(
         database_clock = DatabaseClock(database, compared)
         dry_runs = DryRuns(
             settings.memory,
-            database=database,
-            silence=settings.session_silence,
             history=history,
             scopes=scopes,
             dream=dreaming,

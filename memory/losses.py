@@ -10,7 +10,7 @@ from anyio import to_thread
 from memory.errors import WriteRefused
 from memory.facts import facts_of, is_index, vanished
 from memory.index import pointers
-from memory.prompt import read_text
+from memory.prompt import NOTE_BYTES, read_text
 from memory.scope import Scope
 
 _FEW = 3
@@ -24,7 +24,6 @@ _MERGED = 3
 """How many facts may become one: entries of a kind, such as those of a diary, have most of their words in common."""
 _COMPARED = 500
 """Where more than so many facts are not left word for word, no others are looked for that say the same: it is slow."""
-_NOTE_BYTES = 1024 * 1024
 
 
 class _File:
@@ -72,7 +71,7 @@ class Losses:
         file = self._files.setdefault(path, _File(path, before))
         file.found(before)
         others = [each for each in self._files if each != path and each.is_relative_to(scope.memory_dir)]
-        now = {each: read_text(scope.memory_dir, each, limit=_NOTE_BYTES) for each in others}
+        now = {each: read_text(scope.memory_dir, each, limit=NOTE_BYTES) for each in others}
         for each in (path, *others):
             self._bound(each, {**now, path: before}, {**now, path: after})
         file.left(after)

@@ -13,11 +13,9 @@ from memory.disk import walk
 from memory.errors import MemoryFault
 from memory.facts import is_index
 from memory.paths import AGENT_MEMORY, AGENT_MEMORY_LOCAL, TEAM, folder_name
-from memory.prompt import read_text
+from memory.prompt import NOTE_BYTES, read_text
 from memory.scan import NoteHeader
 from memory.scope import Mode, Scope
-
-_FILE_BYTES = 1024 * 1024
 
 
 def read_files(scope: Scope, headers: Iterable[NoteHeader]) -> dict[str, str]:
@@ -30,7 +28,7 @@ def read_files(scope: Scope, headers: Iterable[NoteHeader]) -> dict[str, str]:
     team = {header.name for header in headers if header.team and scope.team_dir is not None}
     others = {name for name in _names(scope) if name not in own and (is_index(name) or not in_folder(name, TEAM))}
     return own | {
-        name: read_text(scope.memory_dir, scope.memory_dir / name, limit=_FILE_BYTES) for name in sorted(team | others)
+        name: read_text(scope.memory_dir, scope.memory_dir / name, limit=NOTE_BYTES) for name in sorted(team | others)
     }
 
 

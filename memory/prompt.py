@@ -29,6 +29,9 @@ MAX_LINES = 200
 MAX_BYTES = 25_000
 """How much of an index is loaded; bytes are UTF-8."""
 
+NOTE_BYTES = 1024 * 1024
+"""How much of a note is read where all that it says counts."""
+
 _INDEX_BYTES = 8 * 1024 * 1024
 """Of a larger index not even the figures in the warning are worth reading it to the end."""
 

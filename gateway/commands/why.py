@@ -16,12 +16,11 @@ from memory.facts import facts_of
 from memory.freshness import age_days, age_words
 from memory.paths import readable_path
 from memory.ports import Clock
-from memory.prompt import read_text
+from memory.prompt import NOTE_BYTES, read_text
 from memory.provenance import Source, fact_hash
 from memory.scan import NoteHeader, Scans
 from memory.scope import Scope
 
-_FILE_BYTES = 1024 * 1024
 _NAMED = 5
 UNKNOWN = "unknown who said it"
 
@@ -83,7 +82,7 @@ class WhyCommand:
         return "\n".join([title, "", *lines]) if lines else ""
 
     async def _line(self, name: str, scope: Scope, header: NoteHeader) -> str:
-        text = await to_thread.run_sync(partial(read_text, scope.memory_dir, header.path, limit=_FILE_BYTES))
+        text = await to_thread.run_sync(partial(read_text, scope.memory_dir, header.path, limit=NOTE_BYTES))
         hashes = list(dict.fromkeys(map(fact_hash, facts_of(text))))
         sources = await self.provenance.sources(scope, hashes)
         age = age_words(age_days(header.mtime, self.clock().timestamp()))

@@ -5,7 +5,13 @@ import pytest
 
 from tests.acceptance import canaries
 from tests.acceptance.stage import World
-from tests.acceptance.whole import ANN, Whole, whole
+from tests.acceptance.whole import ANN, Clock, Whole, whole
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The clock of a gateway inside this process."""
+    return Clock()
 
 
 @pytest.fixture(scope="module")

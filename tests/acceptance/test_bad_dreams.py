@@ -106,11 +106,6 @@ def of(scope: Scope, name: str, fact: str) -> FactRow:
     )
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
 @pytest.fixture(params=[ANN, ANN_IN_G], ids=["private", "shared"])
 async def sleeper(tmp_path: Path, clock: Clock, request: pytest.FixtureRequest) -> AsyncIterator[Asleep]:
     async with whole(tmp_path / "home", SETTINGS, clock=clock) as running:

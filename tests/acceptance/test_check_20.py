@@ -36,11 +36,6 @@ def is_dream(body: dict[str, Any]) -> bool:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 async def running(tmp_path: Path, clock: Clock) -> AsyncIterator[Whole]:
     toml = AWAKE + "[memory]\ndream_max_turns = 8\n"
     async with whole(tmp_path / "home", toml, clock=clock) as running:

@@ -27,11 +27,6 @@ DREAM = "This is a memory consolidation"
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 async def running(tmp_path: Path, clock: Clock) -> AsyncIterator[Whole]:
     async with whole(tmp_path / "home", clock=clock) as running:
         yield running

@@ -14,11 +14,6 @@ CHANGED = "These notes were saved or changed"
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 async def running(tmp_path: Path, clock: Clock) -> AsyncIterator[Whole]:
     async with whole(tmp_path / "home", clock=clock) as running:
         yield running

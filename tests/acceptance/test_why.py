@@ -15,11 +15,6 @@ UNITS = "I prefer answers in metric units."
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 async def running(tmp_path: Path, clock: Clock) -> AsyncIterator[Whole]:
     async with whole(tmp_path / "home", clock=clock) as running:
         yield running

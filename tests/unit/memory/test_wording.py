@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,3 +47,12 @@ def test_a_text_tells_one_of_many_facts_if_it_says_most_of_one_or_hardly_anythin
 def test_which_facts_are_asked_for_together_changes_no_answer(facts: list[str], text: str) -> None:
     wording = Wording(facts)
     assert Tellings(wording, facts).told_by(text) == any(tells(wording, text, fact) for fact in facts)
+
+
+@pytest.mark.parametrize(
+    "fact",
+    ["Prefers green tea", "12:05 Prefers green tea (Ann, 2031-05-02)", "Prefers green tea (Ann (work), 2031-05-02)",
+     "Prefers green tea（Ann，2031-05-02）"],
+)  # fmt: skip
+def test_who_said_a_fact_and_when_is_none_of_its_words(fact: str) -> None:
+    assert unstamped(fact) == "Prefers green tea"
