@@ -34,6 +34,8 @@ async def test_check_22_in_a_group_a_private_memory_is_absent_and_the_teams_is_t
             "/instructions",
             "/help",
             "/why",
+            "/agents",
+            "/team audit",
             "/new",
             "And now, which animal does Ann keep?",
         ):
