@@ -5,11 +5,12 @@ import regex  # type: ignore[import-untyped, unused-ignore]
 LOOK_AHEAD = 256
 """How many characters behind a cut are looked at; a cluster that is still longer is no writing."""
 
+_WINDOW = 256
 # A flag is a cluster that \X finds, too, but it looks back to where the row of flags began: quadratic.
 _CLUSTER = regex.compile(r"\p{RI}\p{RI}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X")
 _LEADING_SPACE = regex.compile(r"(?:(?=\s)\X(?<=\s))*+")  # whole clusters: a space may carry an accent
-_SPACED_STOPS = frozenset(".!?…؟।")
-_STOPS = frozenset("。！？｡")
+_GOOD_ENDS = tuple(regex.compile(f"(?r){end}") for end in (r"\n", r"[.!?…؟।]\s|[。！？｡]", r"\s"))
+_FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
 
 
 def boundary(text: str, most: int) -> int:
@@ -21,13 +22,13 @@ def boundary(text: str, most: int) -> int:
     """
     if most >= len(text):
         return len(text)
-    ends = _cluster_ends(text, most)
-    late = [end for end in ends if end > most // 2]
-    for ends_well in (_ends_line, _ends_sentence, _ends_word):
-        for end in reversed(late):
-            if ends_well(text, end):
-                return end
-    return ends[-1] if ends else max(most, 1)
+    for good_end in _GOOD_ENDS:
+        end = most
+        while found := good_end.search(text, most // 2, end):
+            if _cluster_end(text, found.end() - 1, most + LOOK_AHEAD) == found.end():
+                return int(found.end())
+            end = found.end() - 1
+    return _last_end(text, most)
 
 
 def line_boundary(text: str, most: int) -> int:
@@ -35,10 +36,7 @@ def line_boundary(text: str, most: int) -> int:
     if most >= len(text):
         return len(text)
     newline = text.rfind("\n", 0, most)
-    if newline >= 0:
-        return newline + 1
-    ends = _cluster_ends(text, most)
-    return ends[-1] if ends else max(most, 1)
+    return newline + 1 if newline >= 0 else _last_end(text, most)
 
 
 def leading_space(text: str) -> int:
@@ -47,23 +45,24 @@ def leading_space(text: str) -> int:
     return int(match.end()) if match else 0
 
 
-def _cluster_ends(text: str, most: int) -> list[int]:
+def _last_end(text: str, most: int) -> int:
+    """Return the last end of a cluster, looking at a window first: there all but the first end are sure."""
+    start = len(text[: max(0, most - _WINDOW)].rstrip(_FLAG_LETTERS))
+    ends = _ends(text, start, most)[bool(start) :]
+    if not ends and start:
+        ends = _ends(text, 0, most)
+    return ends[-1] if ends else max(most, 1)
+
+
+def _ends(text: str, start: int, most: int) -> list[int]:
     ends: list[int] = []
-    for cluster in _CLUSTER.finditer(text, 0, most + LOOK_AHEAD):
+    for cluster in _CLUSTER.finditer(text, start, most + LOOK_AHEAD):
         if cluster.end() > most:
             break
         ends.append(cluster.end())
     return ends
 
 
-def _ends_line(text: str, end: int) -> bool:
-    return text[end - 1] == "\n"
-
-
-def _ends_sentence(text: str, end: int) -> bool:
-    spaced = text[end - 1].isspace() and text[end - 2 : end - 1] in _SPACED_STOPS
-    return spaced or text[end - 1] in _STOPS
-
-
-def _ends_word(text: str, end: int) -> bool:
-    return text[end - 1].isspace()
+def _cluster_end(text: str, start: int, limit: int) -> int:
+    match = _CLUSTER.match(text, start, limit)
+    return int(match.end()) if match else start

@@ -2,13 +2,18 @@
 
 The tree is cut, not its rendered text: a fence that runs on is a fence in both parts, with its language,
 a list keeps its depth and goes on counting, a table repeats its header; no renderer ever sees half a style.
+Each block is measured once, and only near a cut is it looked at more closely: the time is linear.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
-from adapters.text.graphemes import LOOK_AHEAD, boundary, leading_space, line_boundary
-from adapters.text.tables import table_as_list
+from adapters.text.graphemes import LOOK_AHEAD, boundary, line_boundary
+from adapters.text.measure import Cost, Measure, Place
+from adapters.text.spans import before, behind, without_leading_space
+from adapters.text.tables import aligned, table_as_list
 from adapters.text.tree import (
     Block,
     Blocks,
@@ -26,173 +31,255 @@ from adapters.text.tree import (
     text_of,
 )
 
-Fits = Callable[[Document], bool]
-"""Whether a document fits into one part. Must be monotone: what fits, fits with its end cut off, too.
-
-It is asked some 30 times per part, now and then about all that is left: it must give up on a long document as
-soon as it has seen too much, or splitting is not linear."""
-
-_ANY = 1 << 40  # more characters than any text has
-_FitsBlocks = Callable[[Blocks], bool]
-_FitsBlock = Callable[[Block], bool]
+_TOP = Place()
+_MOST_KEPT = 20_000  # costs
+_LINE_END = re.compile(r"\n|\Z")
 
 
-def split(document: Document, fits: Fits) -> list[Document]:
+def split(document: Document, measure: Measure, limit: Cost, *, first: Cost | None = None) -> list[Document]:
     """Cut a document into parts that fit: between blocks if possible, else lines, sentences, words, clusters.
 
-    A grapheme cluster is cut only if it alone does not fit, a code point never. Only white space is lost.
-    Each part holds at least one code point, also where `fits` allows none: so it ends for any `fits`.
-    No part comes of a document without blocks.
+    `first` is the limit of the first part, if it has its own. A grapheme cluster is cut only if it alone does not
+    fit, a code point never. Only white space is lost. Each part holds at least one code point, also where the
+    limit allows none: so it ends for any limit. No part comes of a document without blocks.
     """
-
-    def fresh(blocks: Blocks) -> bool:
-        return fits(Document(blocks=blocks))
-
+    splitter, rest = Splitter(measure, limit), document.blocks
     parts: list[Document] = []
-    rest = document.blocks
     while rest:
-        head, tail = _cut_blocks(rest, fresh, fresh)
-        if head:
-            parts.append(Document(blocks=head))
-            rest = tail
-        elif (simpler := _simplified(rest[0])) is not None:
-            rest = (*simpler, *rest[1:])
-        else:
-            head, tail = _first_code_point(rest)
-            parts.append(Document(blocks=head))
-            rest = tail
+        head, rest = splitter.cut(rest, first=None if parts else first)
+        parts += [Document(blocks=head)] if head else []
     return parts
 
 
-def _most(count: int, ok: Callable[[int], bool]) -> int:
-    """Return the largest number up to `count` that is ok, 0 if not even 1 is; asks about twice it at most."""
-    good, bad = 0, 1
-    while bad <= count and ok(bad):
-        good, bad = bad, bad * 2
-    bad = min(bad, count + 1)
+class Splitter:
+    """Cuts what fits off the beginning of blocks, and remembers what they take."""
+
+    def __init__(self, measure: Measure, limit: Cost) -> None:
+        self._measure, self._limit = measure, limit
+        self._known: dict[tuple[int, Place], tuple[Block | Item, Cost]] = {}
+        self._asked: tuple[int, Place, Spans, list[Cost]] = (0, _TOP, (), [])
+
+    def cut(self, blocks: Blocks, *, first: Cost | None = None) -> tuple[Blocks, Blocks]:
+        """Return what fits, and what is left, which is less; nothing comes first only where there is nothing.
+
+        `first` is the limit of this part, if it is lower than that of the others.
+        """
+        limit = first or self._limit
+        while blocks:
+            head, tail = self._cut_blocks(blocks, limit, limit, _TOP)
+            if head:
+                return head, tail
+            simpler = _simplified(blocks[0])
+            if simpler is None:
+                return _first_code_point(blocks)
+            blocks = (*simpler, *blocks[1:])
+        return (), ()
+
+    # --- what blocks take; what takes more than a part may is not measured to its end ---
+
+    def _cost(self, block: Block, place: Place) -> Cost:
+        known = self._known.get((id(block), place))
+        return known[1] if known else self._remember(block, place, self._measured(block, place))
+
+    def _item_cost(self, bullets: Bullets, number: int, place: Place) -> Cost:
+        item = bullets.items[number]
+        known = self._known.get((id(item), place))
+        if known:
+            return known[1]
+        inside = self._measure.inside(bullets, place)
+        own = self._measure.item(bullets, number, place)
+        return self._remember(item, place, self._sum((own, *self._flow_costs(item.blocks, inside))))
+
+    def _remember(self, measured: Block | Item, place: Place, cost: Cost) -> Cost:
+        if len(self._known) > _MOST_KEPT:
+            self._known.clear()
+        self._known[id(measured), place] = (measured, cost)  # it is kept, so that nothing else gets its id
+        return cost
+
+    def _measured(self, block: Block, place: Place) -> Cost:
+        measure = self._measure
+        frame = measure.frame(block, place)
+        match block:
+            case Paragraph() | Heading():
+                return self._sum(chain((frame,), self._span_costs(block.spans, place)))
+            case Fence():
+                return frame.plus(measure.verbatim(block.text[: self._limit.length + 1], place))
+            case Table():
+                return frame.plus(measure.verbatim(aligned(block), place))
+            case Quote():
+                return self._sum(chain((frame,), self._flow_costs(block.blocks, measure.inside(block, place))))
+            case Bullets():
+                items = (self._item_cost(block, number, place) for number in range(len(block.items)))
+                return self._sum(chain((frame,), items))
+            case Rule():
+                return frame
+
+    def _span_costs(self, spans: Spans, place: Place) -> Iterator[Cost]:
+        """Yield what the spans take; those that were asked about last are asked about again when they are cut."""
+        if self._asked[:2] != (id(spans), place):
+            self._asked = (id(spans), place, spans, [])
+        known = self._asked[3]
+        yield from known
+        most = self._limit.length + 1  # of a longer text only this beginning is measured: it is too long already
+        for number in range(len(known), len(spans)):
+            span = spans[number]
+            beginning = span if len(span.text) <= most else replace(span, text=span.text[:most])
+            known.append(self._measure.span(beginning, spans[number - 1] if number else None, place))
+            yield known[-1]
+
+    def _flow_costs(self, blocks: Blocks, place: Place) -> Iterator[Cost]:
+        gap = self._measure.gap(place)
+        for number, block in enumerate(blocks):
+            if number:
+                yield gap
+            yield self._cost(block, place)
+
+    def _sum(self, costs: Iterable[Cost]) -> Cost:
+        length = size = count = 0
+        most_length, most_size, most_count = self._limit
+        for cost in costs:
+            length, size, count = length + cost[0], size + cost[1], count + cost[2]
+            if length > most_length or size > most_size or count > most_count:
+                break
+        return Cost(length, size, count)
+
+    # --- cutting: `room` is what this part still has, `fresh` what an empty one would have here ---
+
+    def _cut_blocks(self, blocks: Blocks, room: Cost, fresh: Cost, place: Place) -> tuple[Blocks, Blocks]:
+        gap = self._measure.gap(place)
+        for count, block in enumerate(blocks):
+            room = room.minus(gap) if count else room
+            cost = self._cost(block, place)
+            if not cost.fits(room):
+                break
+            room = room.minus(cost)
+        else:
+            return blocks, ()
+        if cost.fits(fresh):
+            heads_next = count > 1 and isinstance(blocks[count - 1], Heading)
+            count -= heads_next and not isinstance(block, Heading)  # a heading goes with what it heads
+            return blocks[:count], blocks[count:]
+        head, tail = self._cut_block(block, room, fresh, place)
+        return (*blocks[:count], *head), (*tail, *blocks[count + 1 :])
+
+    def _cut_block(self, block: Block, room: Cost, fresh: Cost, place: Place) -> tuple[Blocks, Blocks]:
+        match block:
+            case Paragraph() | Heading():
+                return self._cut_text(block, room, place)
+            case Fence():
+                return self._cut_fence(block, room, place)
+            case Bullets():
+                return self._cut_list(block, room, fresh, place)
+            case Quote():
+                frame = self._measure.frame(block, place)
+                inside = self._measure.inside(block, place)
+                head, tail = self._cut_blocks(block.blocks, room.minus(frame), fresh.minus(frame), inside)
+                return _quoted(head), _quoted(tail)
+            case Table():
+                return self._cut_table(block, room, fresh, place)
+            case Rule():
+                return (), (block,)
+
+    def _cut_text(self, block: Paragraph | Heading, room: Cost, place: Place) -> tuple[Blocks, Blocks]:
+        spans = without_leading_space(block.spans)
+        room = room.minus(self._measure.frame(block, place))
+        most, last = 0, None
+        for span, cost in zip(spans, self._span_costs(spans, place), strict=True):
+            if not cost.fits(room):
+                most += self._most_of(span, last, room, place)
+                break
+            room = room.minus(cost)
+            most, last = most + len(span.text), span
+        if not most:
+            return (), _filled(block, spans)
+        at = boundary(text_of(before(spans, most + LOOK_AHEAD)), most)
+        return _filled(block, before(spans, at)), _filled(block, without_leading_space(behind(spans, at)))
+
+    def _most_of(self, span: Span, last: Span | None, room: Cost, place: Place) -> int:
+        def fits(count: int) -> bool:
+            return self._measure.span(replace(span, text=span.text[:count]), last, place).fits(room)
+
+        return _most(min(len(span.text), max(room.length, 0)), room.length, fits)
+
+    def _cut_fence(self, fence: Fence, room: Cost, place: Place) -> tuple[Blocks, Blocks]:
+        room, text = room.minus(self._measure.frame(fence, place)), fence.text
+        most = _most(
+            min(len(text), max(room.length, 0)),
+            room.length,
+            lambda n: self._measure.verbatim(text[:n], place).fits(room),
+        )
+        if not most:
+            return (), (fence,)
+        at = line_boundary(text, most)
+        head, tail = text[:at].removesuffix("\n"), text[at:]
+        return (replace(fence, text=head),), (replace(fence, text=tail),) if tail else ()
+
+    def _cut_list(self, bullets: Bullets, room: Cost, fresh: Cost, place: Place) -> tuple[Blocks, Blocks]:
+        items, frame = bullets.items, self._measure.frame(bullets, place)
+        room, fresh = room.minus(frame), fresh.minus(frame)
+        for count in range(len(items)):
+            cost = self._item_cost(bullets, count, place)
+            if not cost.fits(room):
+                break
+            room = room.minus(cost)
+        else:
+            return (bullets,), ()
+        kept, item = items[:count], items[count]
+        head: Blocks = ()
+        if not cost.fits(fresh):
+            lead, inside = self._measure.item(bullets, count, place), self._measure.inside(bullets, place)
+            head, tail = self._cut_blocks(item.blocks, room.minus(lead), fresh.minus(lead), inside)
+        if not head:
+            return _listed(bullets, 0, kept), _listed(bullets, count, items[count:])
+        began = _listed(bullets, 0, (*kept, replace(item, blocks=head)))
+        if not tail:
+            return began, _listed(bullets, count + 1, items[count + 1 :])
+        return began, _listed(bullets, count, (Item(blocks=tail, continued=True), *items[count + 1 :]))
+
+    def _cut_table(self, table: Table, room: Cost, fresh: Cost, place: Place) -> tuple[Blocks, Blocks]:
+        frame = self._measure.frame(table, place)
+        text = aligned(table)  # its lines are at least as long as those of a part of it
+        ends = [found.start() for found in _LINE_END.finditer(text)][1:]  # behind each row, the header taken as one
+
+        def fits(rows: int) -> bool:
+            return self._measure.verbatim(text[: ends[rows]], place).fits(room.minus(frame))
+
+        count = _most(len(table.rows), len(table.rows) * room.length // len(text), fits)
+        if count:
+            rest = table.rows[count:]
+            return (replace(table, rows=table.rows[:count]),), (replace(table, rows=rest),) if rest else ()
+        if table.rows and self._measured(replace(table, rows=table.rows[:1]), place).fits(fresh):
+            return (), (table,)
+        return self._cut_block(table_as_list(table), room, fresh, place)
+
+
+def _most(count: int, guess: int, ok: Callable[[int], bool]) -> int:
+    """Return the largest number up to `count` that is ok, 0 if not even 1 is; the nearer the guess, the sooner."""
+    good, bad, step = 0, count + 1, 1
+    at = max(1, min(guess, count))
     while bad - good > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if ok(middle) else (good, middle)
+        if ok(at):
+            good, at = at, at + step
+        else:
+            bad, at = at, at - step
+        step *= 2
+        if not good < at < bad:
+            at = (good + bad) // 2
     return good
-
-
-def _cut_blocks(blocks: Blocks, fits: _FitsBlocks, fresh: _FitsBlocks) -> tuple[Blocks, Blocks]:
-    """Cut a row of blocks; `fits` knows what precedes them in this part, `fresh` asks about an empty part."""
-    count = _most(len(blocks), lambda n: fits(blocks[:n]))
-    if count == len(blocks):
-        return blocks, ()
-    if fresh(blocks[count : count + 1]):
-        heads_next = count > 1 and isinstance(blocks[count - 1], Heading)
-        count -= heads_next and not isinstance(blocks[count], Heading)  # a heading goes with what it heads
-        return blocks[:count], blocks[count:]
-    kept = blocks[:count]
-    head, tail = _cut(blocks[count], lambda block: fits((*kept, block)), lambda block: fresh((block,)))
-    return (*kept, *head), (*tail, *blocks[count + 1 :])
-
-
-def _cut(block: Block, fits: _FitsBlock, fresh: _FitsBlock) -> tuple[Blocks, Blocks]:
-    match block:
-        case Paragraph() | Heading():
-            return _cut_text(block, fits)
-        case Fence():
-            return _cut_fence(block, fits)
-        case Bullets():
-            return _cut_list(block, fits, fresh)
-        case Quote():
-            head, tail = _cut_blocks(block.blocks, lambda b: fits(Quote(blocks=b)), lambda b: fresh(Quote(blocks=b)))
-            return _quoted(head), _quoted(tail)
-        case Table():
-            return _cut_table(block, fits, fresh)
-        case Rule():
-            return (), (block,)
 
 
 def _quoted(blocks: Blocks) -> Blocks:
     return (Quote(blocks=blocks),) if blocks else ()
 
 
-def _cut_text(block: Paragraph | Heading, fits: _FitsBlock) -> tuple[Blocks, Blocks]:
-    spans = _without_leading_space(block.spans)
-    most = _most(_ANY, lambda n: fits(replace(block, spans=_before(spans, n))))
-    if not most:
-        return (), _filled(block, spans)
-    at = boundary(text_of(_before(spans, most + LOOK_AHEAD)), most)
-    return _filled(block, _before(spans, at)), _filled(block, _without_leading_space(_behind(spans, at)))
+def _listed(bullets: Bullets, at: int, items: tuple[Item, ...]) -> Blocks:
+    """Return these of a list's items as one that counts on from the item's number."""
+    start = None if bullets.start is None else bullets.start + at
+    return (Bullets(items=items, start=start),) if items else ()
 
 
 def _filled(block: Paragraph | Heading, spans: Spans) -> Blocks:
     return (replace(block, spans=spans),) if spans else ()
-
-
-def _without_leading_space(spans: Spans) -> Spans:
-    while spans and (space := leading_space(text_of(_before(spans, LOOK_AHEAD)))):
-        spans = _behind(spans, space)
-    return spans
-
-
-def _before(spans: Spans, at: int) -> Spans:
-    taken: list[Span] = []
-    for span in spans:
-        if at <= 0:
-            break
-        taken.append(span if len(span.text) <= at else replace(span, text=span.text[:at]))
-        at -= len(span.text)
-    return tuple(taken)
-
-
-def _behind(spans: Spans, at: int) -> Spans:
-    for number, span in enumerate(spans):
-        if at < len(span.text):
-            return (replace(span, text=span.text[at:]), *spans[number + 1 :])
-        at -= len(span.text)
-    return ()
-
-
-def _cut_fence(fence: Fence, fits: _FitsBlock) -> tuple[Blocks, Blocks]:
-    most = _most(len(fence.text), lambda n: fits(replace(fence, text=fence.text[:n])))
-    if not most:
-        return (), (fence,)
-    at = line_boundary(fence.text, most)
-    head, tail = fence.text[:at].removesuffix("\n"), fence.text[at:]
-    return (replace(fence, text=head),), (replace(fence, text=tail),) if tail else ()
-
-
-def _cut_list(bullets: Bullets, fits: _FitsBlock, fresh: _FitsBlock) -> tuple[Blocks, Blocks]:
-    items = bullets.items
-
-    def lists(*kept: Item) -> Bullets:
-        return replace(bullets, items=kept)
-
-    def later(at: int, *kept: Item) -> Blocks:
-        start = bullets.start if bullets.start is None else bullets.start + at
-        return (Bullets(items=kept, start=start),) if kept else ()
-
-    count = _most(len(items), lambda n: fits(lists(*items[:n])))
-    kept = items[:count]
-    if count == len(items) or fresh(lists(items[count])):
-        return ((lists(*kept),) if kept else ()), later(count, *items[count:])
-    item = items[count]
-    head, tail = _cut_blocks(
-        item.blocks,
-        lambda blocks: fits(lists(*kept, replace(item, blocks=blocks))),
-        lambda blocks: fresh(lists(replace(item, blocks=blocks))),
-    )
-    if not head:
-        return ((lists(*kept),) if kept else ()), later(count, *items[count:])
-    began = lists(*kept, replace(item, blocks=head))
-    if not tail:
-        return (began,), later(count + 1, *items[count + 1 :])
-    return (began,), later(count, Item(blocks=tail, continued=True), *items[count + 1 :])
-
-
-def _cut_table(table: Table, fits: _FitsBlock, fresh: _FitsBlock) -> tuple[Blocks, Blocks]:
-    count = _most(len(table.rows), lambda n: fits(replace(table, rows=table.rows[:n])))
-    if count:
-        rest = table.rows[count:]
-        return (replace(table, rows=table.rows[:count]),), (replace(table, rows=rest),) if rest else ()
-    if table.rows and fresh(replace(table, rows=table.rows[:1])):
-        return (), (table,)
-    return _cut(table_as_list(table), fits, fresh)
 
 
 def _simplified(block: Block) -> Blocks | None:
@@ -220,5 +307,5 @@ def _first_code_point(blocks: Blocks) -> tuple[Blocks, Blocks]:
     """Take one code point although it does not fit, because the end must come nearer."""
     paragraph = blocks[0]
     assert isinstance(paragraph, Paragraph)
-    tail = _without_leading_space(_behind(paragraph.spans, 1))
-    return _filled(paragraph, _before(paragraph.spans, 1)), (*_filled(paragraph, tail), *blocks[1:])
+    tail = without_leading_space(behind(paragraph.spans, 1))
+    return _filled(paragraph, before(paragraph.spans, 1)), (*_filled(paragraph, tail), *blocks[1:])

@@ -1,6 +1,6 @@
 """Tables for places that have none: aligned in a fixed-width font, or as a list where they are too wide."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from wcwidth import wcswidth
@@ -8,9 +8,7 @@ from wcwidth import wcswidth
 from adapters.text.tree import (
     Align,
     Block,
-    Blocks,
     Bullets,
-    Document,
     Item,
     Paragraph,
     Quote,
@@ -22,26 +20,25 @@ from adapters.text.tree import (
 
 _MAX_LABEL = 40
 _MEASURED = 256
+_HOLDING = (Table, Quote, Bullets)
 
 
 def aligned(table: Table) -> str:
     """Return the table as lines of equal columns, counted as a terminal does: CJK and emoji take two."""
-    widths = _widths(table)
+    texts = _texts(table)
+    measured = [[_width(text) for text in row] for row in texts]
+    widths = [max(column) for column in zip(*measured, strict=True)]
     header, *rows = (
-        " | ".join(_padded(cell, width, align) for cell, width, align in zip(row, widths, table.aligns, strict=True))
-        for row in _texts(table)
+        " | ".join(map(_padded, row, taken, widths, table.aligns)).rstrip()
+        for row, taken in zip(texts, measured, strict=True)
     )
-    return "\n".join(line.rstrip() for line in (header, "-+-".join("-" * width for width in widths), *rows))
+    return "\n".join((header, "-+-".join("-" * width for width in widths), *rows))
 
 
 def columns(table: Table) -> int:
     """Return how many columns `aligned` takes."""
-    return sum(_widths(table)) + 3 * (len(table.header) - 1)
-
-
-def without_wide_tables(document: Document, *, limit: int) -> Document:
-    """Return the document with each table that takes more than `limit` columns as a list."""
-    return Document(blocks=_narrowed(document.blocks, limit))
+    widths = (max(map(_width, column)) for column in zip(*_texts(table), strict=True))
+    return sum(widths) + 3 * (len(table.header) - 1)
 
 
 def table_as_list(table: Table) -> Bullets:
@@ -69,28 +66,23 @@ def _row_item(row: tuple[Spans, ...], labels: Sequence[str]) -> Item:
     return Item(blocks=(Paragraph(spans=tuple(lines)),) if lines else ())
 
 
-def _narrowed(blocks: Blocks, limit: int) -> Blocks:
-    return tuple(_narrow(block, limit) for block in blocks)
-
-
-def _narrow(block: Block, limit: int) -> Block:
+def narrowed(block: Block, is_wide: Callable[[Table], bool]) -> Block:
+    """Return the block with each table in it that is too wide as a list."""
     match block:
-        case Table() if columns(block) > limit:
+        case Table() if is_wide(block):
             return table_as_list(block)
         case Quote():
-            return Quote(blocks=_narrowed(block.blocks, limit))
-        case Bullets():
-            items = tuple(replace(item, blocks=_narrowed(item.blocks, limit)) for item in block.items)
-            return replace(block, items=items)
+            return Quote(blocks=tuple(narrowed(inner, is_wide) for inner in block.blocks))
+        case Bullets() if any(isinstance(inner, _HOLDING) for item in block.items for inner in item.blocks):
+            items = (
+                replace(item, blocks=tuple(narrowed(inner, is_wide) for inner in item.blocks)) for item in block.items
+            )
+            return replace(block, items=tuple(items))
     return block
 
 
 def _texts(table: Table) -> list[list[str]]:
     return [[text_of(cell).replace("\n", " ") for cell in row] for row in (table.header, *table.rows)]
-
-
-def _widths(table: Table) -> list[int]:
-    return [max(map(_width, column)) for column in zip(*_texts(table), strict=True)]
 
 
 def _width(text: str) -> int:
@@ -101,7 +93,7 @@ def _width(text: str) -> int:
     return measured if measured >= 0 else len(text)  # -1: it holds control characters
 
 
-def _padded(text: str, width: int, align: Align) -> str:
-    room = width - _width(text)
+def _padded(text: str, taken: int, width: int, align: Align) -> str:
+    room = width - taken
     before = {Align.LEFT: 0, Align.CENTER: room // 2, Align.RIGHT: room}[align]
     return " " * before + text + " " * (room - before)

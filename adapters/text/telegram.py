@@ -6,10 +6,12 @@ from typing import Any
 
 import regex  # type: ignore[import-untyped, unused-ignore]
 
-from adapters.text.layout import Layout, Mark, Style, lay_out, lay_out_within
-from adapters.text.split import split
-from adapters.text.tables import without_wide_tables
-from adapters.text.tree import Document, parse
+from adapters.text.growing import Rendering
+from adapters.text.layout import Layout, LayoutMeasure, Mark, Style, lay_out
+from adapters.text.layout import utf16_units as utf16_units
+from adapters.text.measure import Cost
+from adapters.text.tables import columns, narrowed
+from adapters.text.tree import Block, Document, Table
 
 PLACEHOLDER = "(empty answer)"
 """What is shown for an answer that has nothing to see; Telegram refuses an empty message."""
@@ -19,6 +21,9 @@ HARD_UNITS = 4096
 
 MAX_UNITS = 4000
 """UTF-16 units in one part: some are left for a label."""
+
+MAX_CAPTION = 1024
+"""UTF-16 units of what stands below a picture or a file."""
 
 MAX_ENTITIES = 100
 """Entities in one part: Telegram drops what comes after the hundredth without a word."""
@@ -37,22 +42,37 @@ class TelegramPart:
     entities: tuple[dict[str, Any], ...] = ()
 
 
-def render(markdown: str) -> list[TelegramPart]:
-    """Cut Markdown into messages of at most `MAX_UNITS`; at least one, linear time, any input."""
-    document = without_wide_tables(parse(markdown), limit=MAX_TABLE_COLUMNS)
-    layouts = [lay_out(part) for part in split(document, _fits)]
-    parts = [_part(layout) for layout in layouts if _VISIBLE.search(layout.text)]
-    return parts or [TelegramPart(text=PLACEHOLDER)]
+def render(markdown: str, *, first: int = MAX_UNITS) -> list[TelegramPart]:
+    """Cut Markdown into messages of at most `MAX_UNITS`; at least one, linear time, any input.
+
+    `first` is the limit of the first one if it is less, for a caption: `render(markdown, first=MAX_CAPTION)`.
+    """
+    return Growing(first=first).render(markdown)
 
 
-def utf16_units(text: str) -> int:
-    """Return the length of text in UTF-16 units, as Telegram counts offsets."""
-    return len(text.encode("utf-16-le")) // 2
+class Growing(Rendering[TelegramPart]):
+    """Renders an answer while it is written: `render` gives what the function gives, for the price of what is new."""
+
+    def __init__(self, *, first: int = MAX_UNITS) -> None:
+        limit = Cost(MAX_UNITS, 0, MAX_ENTITIES)
+        super().__init__(LayoutMeasure(), limit, first=limit._replace(length=first))
+
+    def prepared(self, block: Block) -> Block:
+        """Return a block without tables that are wider than a phone."""
+        return narrowed(block, _is_wide)
+
+    def shown(self, document: Document) -> TelegramPart | None:
+        """Return a message, or None if there is nothing to see."""
+        layout = lay_out(document)
+        return _part(layout) if _VISIBLE.search(layout.text) else None
+
+    def placeholder(self) -> TelegramPart:
+        """Return what is shown where there is nothing to see."""
+        return TelegramPart(text=PLACEHOLDER)
 
 
-def _fits(document: Document) -> bool:
-    layout = lay_out_within(document, characters=MAX_UNITS, marks=MAX_ENTITIES)
-    return layout is not None and utf16_units(layout.text) <= MAX_UNITS
+def _is_wide(table: Table) -> bool:
+    return columns(table) > MAX_TABLE_COLUMNS
 
 
 def _part(layout: Layout) -> TelegramPart:
@@ -64,16 +84,20 @@ def _part(layout: Layout) -> TelegramPart:
 
 def _trimmed(mark: Mark, text: str) -> Mark:
     """Draw a mark in to where there is something to see: Telegram does so too, and may drop what it moved."""
-    end = min(mark.end, len(text))
-    if mark.style is Style.PRE:
-        return Mark(style=mark.style, start=mark.start, end=end, value=mark.value)
-    inner = text[mark.start : end]
-    start = mark.start + len(inner) - len(inner.lstrip())
-    return Mark(style=mark.style, start=start, end=mark.start + len(inner.rstrip()), value=mark.value)
+    start, end = mark.start, min(mark.end, len(text))
+    if end == mark.end and not text[start].isspace() and not text[end - 1].isspace():
+        return mark
+    if mark.style is not Style.PRE:
+        inner = text[start:end]
+        start += len(inner) - len(inner.lstrip())
+        end = mark.start + len(inner.rstrip())
+    return Mark(style=mark.style, start=start, end=end, value=mark.value)
 
 
 def _units_at(text: str, places: Iterable[int]) -> dict[int, int]:
     """Return for each place, in code points, its offset in UTF-16 units."""
+    if utf16_units(text) == len(text):
+        return {place: place for place in places}
     units: dict[int, int] = {}
     passed, count = 0, 0
     for place in sorted(places):

@@ -51,6 +51,19 @@ def test_styles_and_links_become_typed_elements() -> None:
     ]
 
 
+def test_a_bare_address_is_a_link_element() -> None:
+    (section,) = elements(render("See https://a.example/b_c?d=1*2*3.")[0])
+    assert {"type": "link", "url": "https://a.example/b_c?d=1*2*3", "text": "https://a.example/b_c?d=1*2*3"} in list(
+        section["elements"]
+    )
+
+
+def test_tasks_are_ticked_and_spoilers_keep_their_bars() -> None:
+    (part,) = render("- [x] a\n- [ ] b ||c **d**||")
+    assert part["text"] == "• ☑ a\n• ☐ b ||c d||"
+    assert shown(part) == "☑ a☐ b ||c d||"
+
+
 def test_the_plain_text_holds_everything_with_addresses_and_escapes() -> None:
     (part,) = render("# A & B\n\n- x < y\n- [label](https://a.example)\n\n> said")
     assert part["text"] == "A &amp; B\n\n• x &lt; y\n• label (https://a.example)\n\n> said"

@@ -3,10 +3,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.text.graphemes import boundary
-from adapters.text.layout import lay_out
+from adapters.text.layout import LayoutMeasure, lay_out
+from adapters.text.measure import Cost
+from adapters.text.reading import parse
 from adapters.text.split import split
-from adapters.text.tree import Bullets, Document, Fence, Heading, Paragraph, Table, parse, text_of
+from adapters.text.tree import Bullets, Document, Fence, Heading, Paragraph, Table, text_of
 
+ENOUGH = 1 << 40
 SNIPPETS = st.sampled_from(
     [
         "word ",
@@ -34,6 +37,10 @@ SNIPPETS = st.sampled_from(
 MARKDOWN = st.lists(SNIPPETS, max_size=60).map("".join)
 
 
+def cut(document: Document, limit: int) -> list[Document]:
+    return split(document, LayoutMeasure(), Cost(limit, ENOUGH, ENOUGH))
+
+
 def within(document: Document, limit: int) -> bool:
     return len(lay_out(document).text) <= limit
 
@@ -45,14 +52,14 @@ def visible(documents: list[Document]) -> str:
 @settings(max_examples=150, deadline=None)
 @given(markdown=MARKDOWN, limit=st.integers(40, 200))
 def test_every_part_fits(markdown: str, limit: int) -> None:
-    parts = split(parse(markdown), lambda document: within(document, limit))
+    parts = cut(parse(markdown), limit)
     assert all(within(part, limit) for part in parts)
 
 
 @settings(max_examples=100, deadline=None)
 @given(markdown=MARKDOWN, limit=st.integers(0, 12))
 def test_splitting_ends_however_little_fits(markdown: str, limit: int) -> None:
-    parts = split(parse(markdown), lambda document: within(document, limit))
+    parts = cut(parse(markdown), limit)
     assert all(part.blocks for part in parts)
 
 
@@ -63,23 +70,33 @@ def test_splitting_ends_however_little_fits(markdown: str, limit: int) -> None:
 )
 def test_prose_keeps_every_visible_character_and_every_cluster(words: list[str], limit: int) -> None:
     whole = parse("".join(words))
-    parts = split(whole, lambda document: within(document, limit))
+    parts = cut(whole, limit)
     assert visible(parts) == visible([whole])
     clusters = [cluster for part in parts for cluster in regex.findall(r"\X", lay_out(part).text)]
     expected = regex.findall(r"\X", lay_out(whole).text)
     assert [c for c in clusters if not c.isspace()] == [c for c in expected if not c.isspace()]
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    pieces=st.lists(SNIPPETS.filter(lambda piece: not piece.startswith(("|", "> "))), max_size=60),
+    limit=st.integers(60, 200),
+)
+def test_the_parts_joined_give_the_text_back(pieces: list[str], limit: int) -> None:
+    whole = parse("".join(pieces))
+    assert visible(cut(whole, limit)) == visible([whole])
+
+
 def test_a_fence_goes_on_as_a_fence_in_its_language() -> None:
     code = "\n".join(f"line {n}" for n in range(20))
-    parts = split(parse(f"```py\n{code}\n```"), lambda document: within(document, 50))
+    parts = cut(parse(f"```py\n{code}\n```"), 50)
     fences = [block for part in parts for block in part.blocks]
     assert all(isinstance(block, Fence) and block.language == "py" for block in fences)
     assert "\n".join(block.text for block in fences if isinstance(block, Fence)) == code
 
 
 def test_a_long_item_goes_on_at_its_depth_without_a_second_marker() -> None:
-    parts = split(parse(f"4. top\n   - {'word ' * 30}\n5. next"), lambda document: within(document, 60))
+    parts = cut(parse(f"4. top\n   - {'word ' * 30}\n5. next"), 60)
     rest = parts[1].blocks[0]
     assert isinstance(rest, Bullets)
     assert rest.start == 4
@@ -91,14 +108,14 @@ def test_a_long_item_goes_on_at_its_depth_without_a_second_marker() -> None:
 
 def test_a_table_repeats_its_header() -> None:
     rows = "\n".join(f"|{n}|value|" for n in range(30))
-    parts = split(parse(f"|key|name|\n|-|-|\n{rows}"), lambda document: within(document, 120))
+    parts = cut(parse(f"|key|name|\n|-|-|\n{rows}"), 120)
     tables = [block for part in parts for block in part.blocks if isinstance(block, Table)]
     assert len(tables) == len(parts) > 1
     assert all(text_of(table.header[0]) == "key" for table in tables)
 
 
 def test_a_heading_stays_with_what_it_heads() -> None:
-    parts = split(parse(f"{'a' * 30}\n\n# head\n\n{'b' * 30}"), lambda document: within(document, 50))
+    parts = cut(parse(f"{'a' * 30}\n\n# head\n\n{'b' * 30}"), 50)
     assert isinstance(parts[1].blocks[0], Heading)
     assert isinstance(parts[1].blocks[1], Paragraph)
 
@@ -111,7 +128,7 @@ def test_a_cut_prefers_lines_then_sentences_then_words() -> None:
 
 
 def test_a_cluster_longer_than_a_part_is_cut_between_code_points() -> None:
-    parts = split(parse("a" + "\u0301" * 500), lambda document: within(document, 100))
+    parts = cut(parse("a" + "\u0301" * 500), 100)
     assert len(visible(parts)) == 501
     assert all(within(part, 100) for part in parts)
 

@@ -115,6 +115,17 @@ def test_a_narrow_table_is_monospace_and_a_wide_one_a_list() -> None:
     assert "b: yyy" in wide.text
 
 
+def test_tasks_are_ticked_and_spoilers_hidden() -> None:
+    (part,) = render("- [x] done\n1. [ ] not\n\n||who||")
+    assert part.text == "☑ done\n\n1. ☐ not\n\nwho"
+    assert styles(part) == [("spoiler", "who")]
+
+
+def test_a_formula_of_several_lines_is_no_list() -> None:
+    markdown = "\\[\na\n- b_1 * c\n= d * e\n\\]"
+    assert render(f"So:\n{markdown}\n\nend") == [TelegramPart(text=f"So:\n\n{markdown}\n\nend")]
+
+
 def test_quotes_are_not_nested() -> None:
     (part,) = render("> outer\n> > inner")
     assert styles(part) == [("blockquote", "outer\n> inner")]
@@ -146,7 +157,27 @@ def test_one_line_of_fifty_kilobytes_takes_time_in_proportion(unit: str) -> None
     assert seconds(unit * count) < 8 * seconds(unit * (count // 4)) + 0.05
 
 
-@pytest.mark.parametrize("unit", ["# a\n", "- a\n", "`a` ", "*a* ", "[", "a\n\n", "> a\n", "|a|b|\n"])
+LINES = ["# a\n", "- a\n", "a\n\n", "> a\n", "|a|b|\n", "```\n", "  ```\n", "$$\n"]
+MARKS = [
+    "`a` ",
+    "*a* ",
+    "*a_",
+    "[",
+    "](",
+    "[a](",
+    "![",
+    "http://",
+    "https://a.b/(",
+    "||a ",
+    "~~a",
+    "$a ",
+    "\\\\(",
+    "`a``b```",
+    "<a",
+]
+
+
+@pytest.mark.parametrize("unit", [*LINES, *MARKS, "&", "[a](https://b.c) ", "👨\u200d", "\u0301"])
 def test_time_grows_no_faster_than_the_text(unit: str) -> None:
     table = "|a|b|\n|-|-|\n" if unit.startswith("|") else ""
     assert seconds(table + unit * 8000) < 8 * seconds(table + unit * 2000) + 0.05

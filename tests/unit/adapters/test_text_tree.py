@@ -5,8 +5,9 @@ import pytest
 
 from adapters.text import slack, telegram
 from adapters.text.layout import lay_out
+from adapters.text.reading import parse
 from adapters.text.tables import aligned, table_as_list
-from adapters.text.tree import Bullets, Document, Fence, Paragraph, Quote, Span, Table, parse
+from adapters.text.tree import Bullets, Document, Fence, Paragraph, Quote, Span, Table, text_of
 
 
 def only(markdown: str) -> object:
@@ -111,11 +112,20 @@ def test_what_nobody_could_read_takes_no_longer_by_its_square(render: Callable[[
     assert seconds(render, many) < 8 * seconds(render, few)
 
 
-@pytest.mark.parametrize("unit", ["*_[", "*a*\n", "a_", "a|b\n", WIDE])
+@pytest.mark.parametrize("unit", ["a_", "a|b\n", WIDE, "[a", "a\\\\"])
 def test_beyond_the_limits_a_text_stays_as_it_is_written(unit: str) -> None:
     markdown = unit * (60_000 // len(unit))
     (paragraph,) = parse(markdown).blocks
-    assert paragraph == Paragraph(spans=(Span(text=markdown.strip()),))
+    assert isinstance(paragraph, Paragraph)
+    assert text_of(paragraph.spans).endswith(markdown.strip()[-10_000:])
+
+
+@pytest.mark.parametrize("unit", ["*a* ", "`a` ", "[a](https://b.c) "])
+def test_the_beginning_of_a_line_of_too_many_marks_keeps_its_styles(unit: str) -> None:
+    (paragraph,) = parse(unit * 9000).blocks
+    assert isinstance(paragraph, Paragraph)
+    assert sum(span != Span(text=span.text) for span in paragraph.spans) > 3000
+    assert paragraph.spans[-1].text.endswith(unit.strip())
 
 
 @pytest.mark.parametrize("mark", ["- ", "> ", "1. ", "\n", "# ", "> - "])
