@@ -18,8 +18,9 @@ from anyio import to_thread
 from memory.agent_memory import snapshot_folder
 from memory.agents import Agent, AgentMemory
 from memory.disk import Folder
-from memory.errors import Conflict, MemoryFault, PathRefused, WriteRefused
-from memory.notes import INDEX, NoteMissing, Notes
+from memory.errors import Conflict, MemoryFault, NoteMissing, PathRefused, WriteRefused
+from memory.lease_names import writing
+from memory.notes import INDEX, Notes
 from memory.ports import Leases
 from memory.prompt import read_text
 from memory.scope import Scope
@@ -146,7 +147,7 @@ class Snapshots:
         _refuse_read_only(memory)
         data = json.dumps({"syncedFrom": found.updated_at}).encode()
         seconds, wait = self._settings.lease_seconds, self._settings.lease_wait
-        async with self._leases.hold(f"memory:{memory.memory_dir}", seconds=seconds, wait=wait) as fence:
+        async with self._leases.hold(writing(memory), seconds=seconds, wait=wait) as fence:
             await fence.check()
             await to_thread.run_sync(_record, memory.memory_dir, data)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from memory.counts import listed
 from memory.disk import Folder
 from memory.errors import MemoryFault, PathRefused
 from memory.metadata import parse
@@ -221,9 +222,8 @@ def _tools(value: object) -> tuple[str, ...] | None:
 def _unknown_tools(agent: Agent, tools: Collection[str] | None) -> list[str]:
     if tools is None or (unknown := [name for name in agent.tools or () if name not in tools]) == []:
         return []
-    shown = ", ".join(_printable(name)[:_LONGEST_NAME] for name in unknown[:_NAMED])
-    more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-    return [f"it names tools that no agent can have here: {shown}{more}"]
+    shown = listed([_printable(name)[:_LONGEST_NAME] for name in unknown], _NAMED)
+    return [f"it names tools that no agent can have here: {shown}"]
 
 
 def _model(value: object, remarks: list[str], *, trusted: bool) -> str | None:

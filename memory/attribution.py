@@ -1,22 +1,24 @@
 """Whose each fact is, before and after a rewrite: in a shared chat no fact may end up with another person.
 
 A fact belongs to whoever said it (behind it in brackets, before it with a colon, or in the host's record) and to those
-it names; where it names nobody, to those that the heading above it or its note is named after. Only names of people
-who have spoken are known as such, and whatever stands where a speaker does. Names are left out when wordings are
-compared, so that giving a fact another name, or other words as well, hides nothing. What stands around facts (headings,
-comments, a description, a line of the index) is nobody's source, but may not say of a person what others are known for.
+it names; where it names nobody, to those named by the nearest of what it stands under (`memory.contexts`). Only names
+of people who have spoken are known as such, and whatever stands where a speaker does. Names are left out when wordings
+are compared, so that giving a fact another name, or other words as well, hides nothing. What stands around facts
+(headings, comments, a description, a line of the index) is nobody's source, but may not say of a person what others are
+known for. A fact that named somebody has lost them if it names nobody any more; where its note speaks of other people,
+it is taken for theirs.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 import regex
 
 from memory import comments
-from memory.facts import described, facts, is_index
-from memory.index import around, pointers, without_pointers
+from memory.contexts import Part, called, parts
+from memory.facts import described
+from memory.index import around, is_index, pointers, without_pointers
 from memory.metadata import parse
 from memory.people import People
 from memory.provenance import Moved
@@ -24,8 +26,11 @@ from memory.scan import LOGS
 from memory.wording import Holders, Shares
 
 _HEADING = regex.compile(r"^\s{0,3}#{1,6}\s+(.*)$", regex.MULTILINE)
+_SAYING = regex.compile(r"[\p{L}\p{N}]")
 _FEWEST = 2
 """Words that what stands around facts must have to be compared: one alone is a subject."""
+_NEARLY = 0.8
+"""The share of a fact's words that a clause must have to tell it: of a shorter one the rest may stand before it."""
 _TELLING = 3
 """Words that a fact must have to be known again among others that were added to it."""
 
@@ -39,6 +44,23 @@ class _Fact:
     owners: frozenset[str]
     """All whose it may be, by the host's record as well."""
     words: frozenset[str]
+    named: frozenset[str] = frozenset()
+    """Those of its people who are known, and not only by a label before it."""
+    by_itself: bool = True
+    """Whether it says so itself, not only what it stands under."""
+    speakers: frozenset[str] = frozenset()
+    """Who said it, as it says itself."""
+    near: frozenset[str] = frozenset()
+    """All whom it or anything that it stands under names."""
+    beside: frozenset[str] = frozenset()
+    """All of whom its note speaks otherwise than as of those who said its facts."""
+    clauses: Sequence[tuple[frozenset[str], frozenset[str]]] = ()
+    """Of a fact that names several, whom each of its clauses names, with its words."""
+
+    @property
+    def blamed(self) -> Collection[frozenset[str]]:
+        """To whom it is ascribed: each of those it names, or one of those that what it stands under names."""
+        return [frozenset({person}) for person in self.people] if self.by_itself else [self.people]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +71,7 @@ class _Read:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attribution:
-    """What a rewrite did to people's facts: `moved` stand with somebody else now, `lost` only with other people."""
+    """What a rewrite did to people's facts: `moved` stand with somebody else now, `lost` with nobody or only others."""
 
     moved: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
@@ -101,9 +123,10 @@ class _Comparison:
         fresh = set(self._fresh)
         for fact in gone:
             like = {self._new[place] for place in holders.holding(fact.words)}
-            if not fact.owners or not like or any(not each.people or each.people & fact.owners for each in like):
+            if not fact.owners or not like or any(_is_still_theirs(fact, each) for each in like):
                 continue
-            (lost if like.isdisjoint(fresh) else moved).append(fact.text)
+            taken = not like.isdisjoint(fresh) and all(_is_taken(fact, each) for each in like)
+            (moved if taken else lost).append(fact.text)
             given = [each for each in given if each not in like]  # the same fact, as it reads now
         moved += [fact.text for fact in given]
         return Attribution(moved=tuple(dict.fromkeys(moved)), lost=tuple(dict.fromkeys(lost)))
@@ -123,10 +146,10 @@ class _Comparison:
         if self._takes_in(fact, held, holders):
             return True
         found = [(share, self._old[place]) for place, share in holders.holding(fact.words).items()]
-        for person in fact.people:
-            own = max((share for share, each in found if person in each.owners), default=0.0)
-            others = max((share for share, each in found if each.owners and person not in each.owners), default=0.0)
-            if own < others and not any(person in each.owners for each in held):
+        for people in fact.blamed:
+            own = max((share for share, each in found if people & each.owners), default=0.0)
+            others = max((share for share, each in found if each.owners and not people & each.owners), default=0.0)
+            if own < others and not any(people & each.owners for each in held):
                 return True
         return False
 
@@ -158,50 +181,88 @@ class _Comparison:
 
 def _gone(old: Sequence[_Fact], new: Sequence[_Fact]) -> list[_Fact]:
     """Return the facts that do not stand anywhere in their own words as the same people's; logs never go."""
-    whose: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
+    now: defaultdict[str, list[_Fact]] = defaultdict(list)
     for fact in new:
-        whose[fact.text].append(fact.people)
+        now[fact.text].append(fact)
     notes = (fact for fact in old if not fact.note.startswith(f"{LOGS}/"))
-    return [fact for fact in notes if not any(not now or now & fact.owners for now in whose[fact.text])]
+    return [fact for fact in notes if not any(_is_still_theirs(fact, each) for each in now[fact.text])]
+
+
+def _is_still_theirs(fact: _Fact, now: _Fact) -> bool:
+    """Return whether a fact, as it reads now, names whom it named, if anybody, and not others as well by chance."""
+    if not fact.named:
+        return not now.people or bool(now.people & fact.owners)
+    if not now.people & fact.owners or (not now.by_itself and fact.by_itself and now.people - fact.owners):
+        return False
+    return not _is_turned(fact, now) and (not fact.speakers or bool(now.near & fact.speakers))
+
+
+def _is_turned(fact: _Fact, now: _Fact) -> bool:
+    """Return whether what one of several said stands in the clause of another: Ann sings, Bob is allergic to nuts."""
+    said = [who for who, words in now.clauses if len(fact.words & words) >= _NEARLY * len(fact.words)]
+    alone = any(len(who) == 1 and who.isdisjoint(fact.owners) for who in said)
+    return alone and not any(not who or who & fact.owners for who in said)
+
+
+def _is_taken(fact: _Fact, now: _Fact) -> bool:
+    """Return whether a fact reads as another's now: it names others, or nobody in a note that speaks of others."""
+    return now.people.isdisjoint(fact.owners) if now.people else bool(now.beside - fact.owners)
 
 
 def _read(people: People, note: str, text: str) -> _Read:
     """Return what a file says, with whose it is."""
-
-    def read(context: str, said: str, *, labelled: frozenset[str] = frozenset()) -> _Fact:
-        whose, recorded = people.of(said, context=context), people.recorded(said)
-        return _Fact(
-            note=note,
-            text=said,
-            people=whose or labelled,
-            owners=people.possibly(whose | recorded or labelled),
-            words=people.words(said),
-        )
-
+    under, body = _called(note, text)
+    found = [part for each in parts(body, under) for part in _by_column(people, each)]
+    around = list(_beside(note, text, " ".join(under)))
+    spoken_of = people.spoken_of([*(part.text for part in found), *(line for _, line in around), *under])
     return _Read(
-        facts=tuple(read(above, fact, labelled=people.labelled(fact)) for above, fact in _in_context(note, text)),
-        around=tuple(read(above, line) for above, line in _beside(note, text)),
+        facts=tuple(_fact(people, note, part, spoken_of) for part in found if _SAYING.search(part.text)),
+        around=tuple(_line(people, note, above, line) for above, line in around),
     )
 
 
-def _in_context(note: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield each fact with what it stands under: the nearest heading that names something, else the note's names."""
-    title, body = _titled(note, text)
-    starts = [(match.start(), match[1]) for match in _HEADING.finditer(body)]
-    edges = [(0, ""), *starts]
-    for (start, heading), (end, _) in zip(edges, [*edges[1:], (len(body), "")], strict=True):
-        for fact in facts(body[start:end]):
-            yield f"{heading} {title}", fact
+def _fact(people: People, note: str, part: Part, spoken_of: frozenset[str]) -> _Fact:
+    own, recorded = people.of(part.text), people.recorded(part.whole)
+    above = [people.named(level) for level in part.under]
+    whose = own or next(filter(None, above), frozenset())
+    speakers = people.possibly(people.speakers(part.text))
+    return _Fact(
+        note=note,
+        text=part.text,
+        people=whose or people.labelled(part.text),
+        owners=people.possibly(whose | recorded or people.labelled(part.text)),
+        words=people.words(part.text),
+        named=people.sure(whose),
+        by_itself=bool(own) or not whose,
+        speakers=speakers,
+        near=people.possibly(own.union(*above)),
+        beside=spoken_of,
+        clauses=people.clauses(part.text) if len(own) > 1 else (),
+    )
 
 
-def _beside(note: str, text: str) -> Iterator[tuple[str, str]]:
+def _line(people: People, note: str, above: str, line: str) -> _Fact:
+    whose = people.of(line, context=above)
+    return _Fact(note=note, text=line, people=whose, owners=people.possibly(whose), words=people.words(line))
+
+
+def _by_column(people: People, part: Part) -> Iterator[Part]:
+    """Yield the cells of a row whose columns are named after people, each under its head; else the row as it is."""
+    if not any(people.named(head) for head, _ in part.cells):
+        yield part
+        return
+    for place, (head, cell) in enumerate(part.cells):
+        text = f"{part.cells[0][1]} {cell}" if place and not people.named(part.cells[0][0]) else cell
+        yield Part(text=text, whole=part.whole, under=(head, *part.under))
+
+
+def _beside(note: str, text: str, title: str) -> Iterator[tuple[str, str]]:
     """Yield what stands around the facts, each with what it stands under."""
-    title, body = _titled(note, text)
     if is_index(note):
         yield from _pointing(text)
     else:
         yield from ((title, line) for line in (*described(text), str(parse(text)[0].get("name") or "")))
-    for piece, is_comment in comments.parts(body):
+    for piece, is_comment in comments.parts(_called(note, text)[1]):
         lines = piece.split("\n") if is_comment else (match[1] for match in _HEADING.finditer(piece))
         yield from ((title, line) for line in lines if line.strip())
 
@@ -212,16 +273,12 @@ def _pointing(index: str) -> Iterator[tuple[str, str]]:
     for part in index.split("\n"):
         above = _HEADING.match(part)
         heading = above[1] if above else heading
-        yield from ((f"{heading} {_of_file(target)}", around(line)) for line, target in pointers(part))
+        yield from ((f"{heading} {called(target, {})[0]}", around(line)) for line, target in pointers(part))
 
 
-def _titled(note: str, text: str) -> tuple[str, str]:
-    """Return the names of a file, and its text without its header or, of an index, its pointers."""
+def _called(note: str, text: str) -> tuple[tuple[str, ...], str]:
+    """Return what a file is called, and its text without its header or, of an index, its pointers."""
     if is_index(note):
-        return "", "\n".join(without_pointers(text))
+        return (), "\n".join(without_pointers(text))
     metadata, body = parse(text)
-    return f"{_of_file(note)} {metadata.get('name') or ''}", body
-
-
-def _of_file(note: str) -> str:
-    return PurePosixPath(note).stem.replace("-", " ").replace("_", " ").title()  # names of files have no capitals
+    return called(note, metadata), body

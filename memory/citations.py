@@ -12,17 +12,15 @@ from zoneinfo import ZoneInfo
 import regex
 
 from memory.errors import WriteRefused
-from memory.fact_stamp import stamped
+from memory.fact_stamp import bare, labelled, several, stamped
 from memory.facts import facts_of
 from memory.provenance import Placed, Spoken, fact_hash, normal, origin
 from memory.rank import FUNCTION_WORDS, terms
 from memory.survival import left_out
-from memory.wording import stems, unstamped
+from memory.wording import stems
 
 _NUMBER = r"(?:messages?[ \t]+)?#?\d{1,6}"
 _MARK = regex.compile(rf"[ \t]*+\[from[ \t]*+({_NUMBER}(?:(?:, ?| and | ?; ?){_NUMBER})*+)\](?!\()", regex.IGNORECASE)
-_SPEAKS = regex.compile(r"\A(\d{1,2}:\d{2}\s+)?([^:\n]{1,80}):\s")
-_SEVERAL = regex.compile(r"\s*(?:,|;|&|/|\band\b|\bund\b)\s*")
 _LISTED = 40
 _ROOM = 120
 """How many characters of messages are shown in all, so that 95 % of what a short session's run reads is cached."""
@@ -81,7 +79,7 @@ class Citations:
         texts = {key: text for key in _TEXTS if isinstance(text := given.get(key), str)}
         self._marked |= _marks(texts.get("content", ""), name)
         self._edited = _marks(texts.get("new_string", ""), name)
-        return {**given, **{key: _unmarked(text)[0] for key, text in texts.items()}}
+        return without_marks(given)
 
     def origin(self, fact: str, *, gone: Sequence[Placed]) -> Placed | Spoken | None:
         """Return what a fact stems from, as `memory.provenance.origin` has it, but by its mark if it has one.
@@ -98,7 +96,7 @@ class Citations:
         older = origin(words, gone=gone, heard=())
         kept = [older] if isinstance(older, Placed) and _restates(older.fact, fact) else []
         found = origin(words, gone=kept, heard=heard or self.heard)
-        about = self._telling(unstamped(words))
+        about = self._telling(bare(words))
         if isinstance(found, Spoken) and about and about.isdisjoint(self._telling(found.text)):
             return origin(words, gone=gone, heard=())  # they share small words and names alone, as any two sentences do
         return found
@@ -116,7 +114,7 @@ class Citations:
         saying = origin(self._words(new), gone=[Placed(note="", fact=old)], heard=own)
         if not isinstance(saying, Spoken):
             return None
-        was, now, said = (self._telling(each) for each in (unstamped(old), unstamped(new), saying.text))
+        was, now, said = (self._telling(each) for each in (bare(old), bare(new), saying.text))
         return source.account if said & (was | now) and was & (now | said) else None
 
     def absent(self, fact: str) -> str:
@@ -124,16 +122,15 @@ class Citations:
 
         Without a clock in front a word before a colon may be anything.
         """
-        stamp, label = stamped(" ".join(fact.split())), _SPEAKS.match(fact)
-        named = stamp.name if stamp is not None else label[2] if label is not None and label[1] else ""
+        named = _named(fact, timed=True)
         if not named or self._called(named):
             return ""
-        return next((each for each in _SEVERAL.split(named) if each and not self._called(each)), "")
+        return next((each for each in several(named) if not self._called(each)), "")
 
     def _words(self, fact: str) -> str:
         """Return a fact without the label that names one who has spoken."""
-        label = _SPEAKS.match(fact) if self._of(fact) else None
-        return fact if label is None or stamped(fact) is not None else fact[label.end() :]
+        label = labelled(fact) if self._of(fact) else None
+        return fact if label is None or stamped(fact) is not None else fact[label.end :]
 
     def _telling(self, text: str) -> frozenset[str]:
         """Return the words of a text that say what it is about: no names of speakers, no small words."""
@@ -173,8 +170,7 @@ class Citations:
 
     def _of(self, fact: str) -> Sequence[Spoken]:
         """Return what the one said who is named as a fact's speaker; nothing where no speaker is named."""
-        stamp, label = stamped(" ".join(fact.split())), _SPEAKS.match(fact)
-        return self._called((stamp.name if stamp is not None else "") or (label[2] if label is not None else ""))
+        return self._called(_named(fact))
 
     def _called(self, given: str) -> Sequence[Spoken]:
         name = _plain(given)
@@ -184,26 +180,56 @@ class Citations:
         return exact or [spoken for spoken in self.heard if _plain(spoken.speaker).startswith(f"{name} ")]
 
 
+def without_marks(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a tool's arguments without marks, for a run too that was shown no numbers."""
+    return {**given, **{key: _unmarked(text)[0] for key in _TEXTS if isinstance(text := given.get(key), str)}}
+
+
+def _named(fact: str, *, timed: bool = False) -> str:
+    """Return who stands with a fact as the one who said it, "" if nobody; `timed`: before it only as in a log."""
+    stamp, label = stamped(fact), labelled(fact)
+    before = label.name if label is not None and (label.timed or not timed) else ""
+    return (stamp.name if stamp is not None else "") or before
+
+
 def _marks(text: str, name: str) -> dict[str, Sequence[int]]:
     """Return the numbers behind each fact of a text, by the fact's normal form."""
     if not _MARK.search(text):
         return {}
     found: dict[str, Sequence[int]] = {}
     for fact in facts_of(text, name):
-        bare, numbers = _unmarked(fact)
-        about = normal(bare)
+        said, numbers = _unmarked(fact)
+        about = normal(said)
         if numbers and about:
             found[about] = numbers
     return found
 
 
 def _unmarked(text: str) -> tuple[str, list[int]]:
-    """Return a text without marks, also such as appear when others go, and the numbers in them."""
+    """Return a text without marks, also such as appear when others go, and the numbers in them; linear in its length.
+
+    A bracket that ends no mark leaves none of those around it a chance to be one, so that no part is looked at twice.
+    """
     numbers: list[int] = []
-    while found := [int(number) for mark in _MARK.finditer(text) for number in regex.findall(r"\d+", mark[1])]:
-        numbers += found
-        text = _MARK.sub("", text)
-    return text, numbers
+    kept: list[str] = []
+    opened: list[int] = []  # where in `kept` brackets begin of which a mark may yet come
+    pieces = regex.split(r"([\[\]])", text)
+    for piece, after in zip(pieces, [*pieces[1:], ""], strict=True):
+        kept.append(piece)
+        if piece == "[":
+            opened.append(len(kept) - 1)
+        elif piece == "]" and opened:
+            start = opened.pop()
+            mark = None if after.startswith("(") else _MARK.fullmatch("".join(kept[start:]))
+            if mark is None:
+                opened.clear()
+                continue
+            numbers += map(int, regex.findall(r"\d+", mark[1]))
+            del kept[start:]
+            while kept and not kept[-1].rstrip(" \t"):
+                kept.pop()
+            kept[-1:] = [each.rstrip(" \t") for each in kept[-1:]]
+    return "".join(kept), numbers
 
 
 def _restates(old: str, new: str) -> bool:
@@ -211,10 +237,10 @@ def _restates(old: str, new: str) -> bool:
 
     What both say stands in the same order, as that may tell who owes whom.
     """
-    named, before = (stamp.name if (stamp := stamped(" ".join(each.split()))) else "" for each in (new, old))
+    named, before = (stamp.name if (stamp := stamped(each)) else "" for each in (new, old))
     if named and _plain(named) != _plain(before):
         return False
-    was, now = (_sequence(unstamped(each)) for each in (old, new))
+    was, now = (_sequence(bare(each)) for each in (old, new))
     both = [word for word in was if word in now]
     if both != [word for word in now if word in was] or (len(both) < len(was) and len(both) < len(now)):
         return False  # turned round, or one word stands for another

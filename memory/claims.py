@@ -1,10 +1,12 @@
 """What a memory says, cut so that whatever a rewrite leaves out can be counted: its claims.
 
 Each fact in plain words is one (`memory.facts`), and so is each line of a quote, a table or code, be it within a fact
-or alone. A note that has none of either says its description and its comments, or its headings if there is no
-description; an index says what stands between its pointers.
+or alone, without what a reader does not see there: what is struck out, where links lead, titles and attributes. A note
+that has none of either says its description and its comments, or its headings if there is no description; an index says
+what stands between its pointers.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,8 +14,10 @@ from itertools import pairwise
 import regex
 
 from memory import comments
-from memory.blocks import Block, blocks
-from memory.facts import described, facts_of, is_index
+from memory.blocks import Block
+from memory.contexts import called, placed
+from memory.facts import described, facts_of
+from memory.index import is_index
 from memory.metadata import parse
 
 _SAYING = regex.compile(r"[\p{L}\p{N}]")
@@ -21,6 +25,11 @@ _MARKS = regex.compile(r"\A[\s>|]*+(?:[-*+]\s++)?|<[^<>\n]*+>|[|\s]++\Z")
 _FENCE = regex.compile(r"[\s>]*+(?:`{3}|~{3})")
 _DELIMITERS = regex.compile(r"(?=[^|\n]*+\|)(?=[^-\n]*+-)[\s|:>-]++\Z")
 _HEADING = regex.compile(r"\s{0,3}#{1,6}\s")
+_DEFINITION = regex.compile(r"\s{0,3}\[(?!\^)[^\]\n]++\]:")
+_TARGET = regex.compile(r"""(?<=\])\((?:[^()<>"\n]|<[^<>\n]*+>|"[^"\n]*+"|\([^()\n]*+\))*+\)""")
+_STRUCK = regex.compile(r"~~(?=\S)[^~\n]++~~|<(del|s|strike)\b[^<>]*+>[^<>]*+</\1>", regex.IGNORECASE)
+_TAG = regex.compile(r"""</?\p{L}(?:[^<>"'\n]|"[^"\n]*+"|'[^'\n]*+')*+>""")
+_ADDRESS = regex.compile(r"\p{L}[\w+.-]*+://[^\s<>()]++")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,29 +42,62 @@ class Claims:
     plain: tuple[str, ...]
     lined: tuple[str, ...]
     beside: tuple[str, ...]
+    under: Mapping[str, Sequence[tuple[str, ...]]]
+    """What each of the first two stands under, wherever it stands, by the claim in lower case (`memory.contexts`)."""
 
 
 def claims(files: Mapping[str, str]) -> Claims:
     """Return the claims of some files, each text by its name; the same words twice are one claim."""
     found = [_claims_of(name, text) for name, text in files.items()]
+    under: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for each in found:
+        for claim, levels in each.under.items():
+            under[claim] += levels
     return Claims(
         plain=_distinct(claim for each in found for claim in each.plain),
         lined=_distinct(claim for each in found for claim in each.lined),
         beside=_distinct(claim for each in found for claim in each.beside),
+        under={claim: tuple(dict.fromkeys(levels)) for claim, levels in under.items()},
     )
 
 
 def _claims_of(name: str, text: str) -> Claims:
     if is_index(name):
-        return Claims(plain=(), lined=(), beside=tuple(facts_of(text, name)))
-    _, body = parse(text)
-    found = [block for block in blocks(body) if block.text]
-    plain = tuple(block.bare for block in found if _SAYING.search(block.bare))
-    lined = tuple(line for block in found for line in _lines(block))
-    if plain or lined:
-        return Claims(plain=plain, lined=lined, beside=())
+        return Claims(plain=(), lined=(), beside=tuple(facts_of(text, name)), under={})
+    metadata, body = parse(text)
     about = tuple(described(text))
-    return Claims(plain=about, lined=(), beside=(*_commented(body), *(() if about else _headings(body))))
+    own = called(name, metadata)
+    plain, lined, beside = list[str](), list[str](), list[str]()
+    under: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for block, levels in placed(body):
+        facts = list(filter(_SAYING.search, [visible(block.bare)]))
+        lines = list(filter(_SAYING.search, map(visible, _lines(block))))
+        seen = [line.seen for line in block.lines]
+        heads = [line for line, below in pairwise(seen) if _DELIMITERS.match(below)]
+        plain += facts
+        lined += lines
+        beside += _hidden(block)
+        for claim in (*facts, *lines):
+            under[claim.casefold()].append((*heads, *levels, *own))
+    if plain or lined:
+        return Claims(plain=tuple(plain), lined=tuple(lined), beside=tuple(beside), under=under)
+    beside += [*_commented(body), *(() if about else _headings(body))]
+    return Claims(plain=about, lined=(), beside=tuple(beside), under={})
+
+
+def visible(text: str) -> str:
+    """Return what a reader sees of a line, and no address: no titles of links, no attributes, nothing struck out."""
+    if _DEFINITION.match(text):
+        return ""
+    for unseen in (_TARGET, _ADDRESS, _STRUCK, _TAG):
+        text = unseen.sub(" ", text)
+    return " ".join(text.split())
+
+
+def _hidden(block: Block) -> Iterator[str]:
+    """Yield the definitions of links, and all other addresses: a link and its words may part."""
+    for line in (line.seen for line in block.lines):
+        yield from [line.strip()] if _DEFINITION.match(line) else _ADDRESS.findall(line)
 
 
 def _lines(block: Block) -> Iterator[str]:

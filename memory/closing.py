@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 from anyio import to_thread
 
 from memory import dailylog
-from memory.errors import Conflict, WriteRefused
+from memory.errors import Conflict, NoteMissing, WriteRefused
 from memory.facts import facts
-from memory.notes import NoteMissing, Notes, content_hash
+from memory.notes import Notes, content_hash
 from memory.ports import History, Said
 from memory.provenance import Ledger, NoLedger, Placed
 from memory.scope import Mode, Part, Scope

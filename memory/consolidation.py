@@ -1,7 +1,13 @@
-"""A run that may rewrite a whole memory directory, under guard: all of it stands, or none of it does."""
+"""A run that may rewrite a whole memory directory, under guard: all of it stands, or none of it does.
+
+The way of one through its modules: `snapshot` keeps what was before; `watching` lets the run write, each change first
+noted in the `journal`, and what others change meanwhile (`meanwhile`) taken into the snapshot; `judgement` says whether
+the result may stand, by what it says (`claims`, `survival`) and of whom (`attribution`); then `settling` notes that it
+was done, or `restore` puts all back as `rewind` plans it. `undo` takes back later what stood.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,29 +20,27 @@ from memory import journal as journals
 from memory import snapshot as snapshots
 from memory.consolidation_prompt import system_prompt
 from memory.errors import LeaseLost, PathRefused
-from memory.index import INDEX
+from memory.index import is_index
 from memory.journal import Journal, Record, Settling, Survival, Written
 from memory.judgement import Ending, Judgement, NoSources, Sources, speakers
+from memory.lease_names import dreaming, writing
 from memory.notes import Notes
 from memory.ports import UNLIMITED, Budget, Clock, Fence, Leases, Notice, Progress, Rights, Run, RunReport
 from memory.restore import put_back
 from memory.scope import Scope
 from memory.settings import MemorySettings
 from memory.settling import settle, settle_record
-from memory.snapshot import Saved, Snapshot, hash_of
+from memory.snapshot import Snapshot, hash_of
 from memory.watching import Watching
 
-__all__ = ["Consolidated", "Consolidation", "Ending", "Task", "lease_name"]
+__all__ = ["Consolidated", "Consolidation", "Ending", "Task"]
 
 _log = structlog.get_logger(__name__)
+_WAIT_SECONDS = 30.0  # for who replaces a file just now
 _NO_TOKENS = "tonight's tokens for dreams are used up"
 _HALF_BACK = "an earlier one is not wholly put back yet, as a note could not be written; that is tried again by itself"
+_UNREAD = "it opened none of the day logs, so they wait"
 _CUT_OFF = "Putting memory in order was cut off; the notes are as they were before."
-
-
-def lease_name(scope: Scope) -> str:
-    """Return the name of the lease that whoever rewrites a whole memory directory holds."""
-    return f"dream:{scope.memory_dir}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +59,8 @@ class Consolidated:
     survival: Survival | None = None
     half_back: bool = False
     """Whether something of what was not kept could not be put back yet; whoever comes next tries it again."""
+    settling: Settling = field(default_factory=Settling)
+    """What is noted of it: of the logs that the task names, those that were opened."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +73,9 @@ class Task:
     told: Callable[[Consolidated], str]
     """The line for the owner if something changed; empty: nothing is told."""
     settling: Settling = field(default_factory=Settling)
-    """What is noted once it has ended well, while the lease is still held."""
+    """What is noted once it has ended well, while the lease is still held; of its logs those that the run opened."""
+    shown: frozenset[str] = frozenset()
+    """The logs that stand in the prompt, and so need not be opened."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +122,7 @@ class Consolidation:
         forgotten is stopped after its next tool: it has read what is to be forgotten.
         """
         try:
-            async with self._leases.hold(lease_name(scope), seconds=self._settings.lease_seconds, wait=0) as fence:
+            async with self._leases.hold(dreaming(scope), seconds=self._settings.lease_seconds, wait=0) as fence:
                 await self._recover(scope, fence)
                 if await anyio.to_thread.run_sync(journals.unfinished, scope):
                     return Consolidated(ending=Ending.GATED, reason=_HALF_BACK)
@@ -126,7 +134,7 @@ class Consolidation:
     async def is_held(self, scope: Scope) -> bool:
         """Return whether a consolidation is under way, in whichever process."""
         try:
-            async with self._leases.hold(lease_name(scope), seconds=self._settings.lease_seconds, wait=0):
+            async with self._leases.hold(dreaming(scope), seconds=self._settings.lease_seconds, wait=0):
                 return False
         except LeaseLost:
             return True
@@ -140,7 +148,7 @@ class Consolidation:
         if not await anyio.to_thread.run_sync(_is_owed, scope):
             return False
         try:
-            async with self._leases.hold(lease_name(scope), seconds=self._settings.lease_seconds, wait=0) as fence:
+            async with self._leases.hold(dreaming(scope), seconds=self._settings.lease_seconds, wait=0) as fence:
                 return await self._recover(scope, fence)
         except LeaseLost:
             return False
@@ -152,7 +160,7 @@ class Consolidation:
         for folder in reversed(await anyio.to_thread.run_sync(journals.unfinished, scope)):
             journal = Journal(scope, folder)
             written = await anyio.to_thread.run_sync(_left_by_the_dead, scope, journal)
-            back = await self._take_back(scope, journal, written, purpose="dream", ending=Ending.ABORTED)
+            back = await self._take_back(scope, journal, written)
             if back.is_half:
                 return False  # those before it have to wait: what it left is not what they wrote
             if written:
@@ -168,7 +176,7 @@ class Consolidation:
         done = await self._guarded(scope, task, fence, progress)
         if done.ending.good:
             await fence.check()
-            await self._settle(scope, fence, task.settling, done.snapshot)
+            await self._settle(scope, fence, done.settling, done.snapshot)
         told = task.told(done) if done.ending is Ending.CHANGED else ""
         if told and self._settings.notices != "off":
             await self._notice(scope, told)
@@ -177,7 +185,7 @@ class Consolidation:
     async def _settle(self, scope: Scope, fence: Fence, what: Settling, folder: Path | None) -> None:
         """Note what is due; what can't be noted now is so later, as the record says that it is missing."""
         try:
-            await anyio.to_thread.run_sync(_settled, scope, what, folder, fence.token)
+            await anyio.to_thread.run_sync(_note_settled, scope, what, folder, fence.token)
         except (OSError, PathRefused) as error:
             _log.warning("consolidation_not_settled", principal=scope.principal, reason=str(error))
 
@@ -191,12 +199,12 @@ class Consolidation:
             await fence.check()
             await watch.note(report.written if report else ())
             before = await anyio.to_thread.run_sync(snapshots.load, scope, before.folder)  # with what came in meanwhile
-            return await self._settled(scope, task, before, watch, report)
+            return await self._judged(scope, task, before, watch, report)
         except LeaseLost:
             raise  # whoever has the lease now has put back what was written, and may be at work
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await self._undone_unless_ended(scope, task, fence, watch)
+                await self._undone_unless_ended(scope, fence, watch)
             raise
 
     async def _watched(self, scope: Scope, task: Task, watch: Watching) -> RunReport | None:
@@ -219,47 +227,57 @@ class Consolidation:
                 looking.cancel()
         return None
 
-    async def _settled(
+    async def _judged(
         self, scope: Scope, task: Task, before: Snapshot, watch: Watching, report: RunReport | None
     ) -> Consolidated:
+        """Keep what the run has written, or put it back."""
         after = await anyio.to_thread.run_sync(snapshots.read_all, scope)
         said_by = await speakers(scope, self._ledger, before.files)
         judged = Judgement(scope=scope, before=before.files, after=after, said_by=said_by)
         verdict = partial(judged.verdict, tuple(watch.paths), report, self._settings)
         judged_by_itself: tuple[Ending, str] = await anyio.to_thread.run_sync(verdict)
         ending, reason = await watch.ended_otherwise() or judged_by_itself
+        settling = _earned(task, report)
+        if ending.good and task.settling.logs and not settling.logs:  # else they would count as sorted, and go in time
+            ending, reason = Ending.FAILED, _UNREAD
         survival = await anyio.to_thread.run_sync(lambda: judged.survival)
         summary = report.text if report else ""
+        done = Consolidated(ending=ending, reason=reason, summary=summary, survival=survival, settling=settling)
         written = await anyio.to_thread.run_sync(watch.journal.written, tuple(watch.paths))
-        if not ending.good:
-            _log.warning("consolidation_not_kept", principal=scope.principal, ending=ending.value, reason=reason)
-            back = await self._take_back(scope, watch.journal, written, purpose=task.purpose, ending=ending)
-            return Consolidated(
-                ending=ending,
-                summary=summary,
-                reason=reason,
-                snapshot=back.snapshot,
-                survival=survival,
-                half_back=back.is_half,
-            )
-        touched = tuple(path for path in sorted(written) if hash_of(after.get(path)) != before.hash(path))
-        if not touched:
-            await anyio.to_thread.run_sync(snapshots.discard, before.folder)
-            return Consolidated(ending=Ending.UNCHANGED, summary=summary, survival=survival)
-        await self._ledger.carry(scope, await anyio.to_thread.run_sync(judged.moves))
-        record = self._record(task.purpose, Ending.CHANGED, files=len(touched), survival=survival)
-        record = replace(record, settling=task.settling, settled=False)
-        await anyio.to_thread.run_sync(_keep, watch.journal, {path: after.get(path) for path in touched}, record)
-        return Consolidated(
-            ending=Ending.CHANGED,
-            touched=touched,
-            removed=judged.removed,
-            summary=summary,
-            snapshot=before.folder,
-            survival=survival,
-        )
+        if ending.good:
+            return await self._kept(judged, done, watch, written)
+        return await self._not_kept(scope, done, watch, written)
 
-    async def _undone_unless_ended(self, scope: Scope, task: Task, fence: Fence, watch: Watching) -> None:
+    async def _not_kept(
+        self, scope: Scope, done: Consolidated, watch: Watching, written: Mapping[Path, Written]
+    ) -> Consolidated:
+        ending, reason = done.ending.value, done.reason
+        _log.warning("consolidation_not_kept", principal=scope.principal, ending=ending, reason=reason)
+        back = await self._take_back(scope, watch.journal, written)
+        return replace(done, snapshot=back.snapshot, half_back=back.is_half)
+
+    async def _kept(
+        self, judged: Judgement, done: Consolidated, watch: Watching, written: Mapping[Path, Written]
+    ) -> Consolidated:
+        """Record what stands; of a run that has left everything as it was nothing is kept."""
+        scope, journal = judged.scope, watch.journal
+        before, after = judged.before, judged.after
+        touched = tuple(path for path in sorted(written) if hash_of(after.get(path)) != hash_of(before.get(path)))
+        if not touched:
+            await anyio.to_thread.run_sync(snapshots.discard, journal.folder)
+            return replace(done, ending=Ending.UNCHANGED)
+        async with self._leases.hold(writing(scope), seconds=self._settings.lease_seconds, wait=_WAIT_SECONDS):
+            await anyio.to_thread.run_sync(_keep_indexes, scope, journal, touched)
+        if ended := await watch.ended_otherwise():  # what is forgotten from now on leaves what was kept just now, too
+            done = replace(done, ending=ended[0], reason=ended[1])
+            written = await anyio.to_thread.run_sync(journal.written, tuple(watch.paths))
+            return await self._not_kept(scope, done, watch, written)
+        await self._ledger.carry(scope, await anyio.to_thread.run_sync(judged.moves))
+        record = Record(files=len(touched), survival=done.survival, settling=done.settling, settled=False)
+        await anyio.to_thread.run_sync(journal.end, record)
+        return replace(done, touched=touched, removed=judged.removed, snapshot=journal.folder)
+
+    async def _undone_unless_ended(self, scope: Scope, fence: Fence, watch: Watching) -> None:
         """Put back what a run wrote that was cut off, unless it had ended well by then or the lease is lost."""
         journal = watch.journal
         if journal.folder not in await anyio.to_thread.run_sync(journals.unfinished, scope):
@@ -269,11 +287,9 @@ class Consolidation:
         except LeaseLost:
             return
         written = await anyio.to_thread.run_sync(journal.written, tuple(watch.paths))
-        await self._take_back(scope, journal, written, purpose=task.purpose, ending=Ending.ABORTED)
+        await self._take_back(scope, journal, written)
 
-    async def _take_back(
-        self, scope: Scope, journal: Journal, written: Mapping[Path, Written], *, purpose: str, ending: Ending
-    ) -> _Back:
+    async def _take_back(self, scope: Scope, journal: Journal, written: Mapping[Path, Written]) -> _Back:
         """Put back what was written; without a record of its end, so that it is tried again, if not all can be now.
 
         What was before is read from the disk, where what was forgotten meanwhile is no longer in it. Without need the
@@ -289,21 +305,23 @@ class Consolidation:
             _log.warning("consolidation_half_back", principal=scope.principal, files=len(restored.failed))
             return _Back(snapshot=journal.folder, is_half=True)
         if restored.left or restored.beside:
-            record = self._record(purpose, ending, files=len(restored.left), survival=None)
-            await anyio.to_thread.run_sync(journal.end, record)
+            await anyio.to_thread.run_sync(journal.end, Record(files=len(restored.left)))
             return _Back(snapshot=journal.folder)
         await anyio.to_thread.run_sync(snapshots.discard, journal.folder)
         return _Back()
 
-    def _record(self, purpose: str, ending: Ending, *, files: int, survival: Survival | None) -> Record:
-        return Record(purpose=purpose, ending=ending.value, ended_at=self._clock(), files=files, survival=survival)
+
+def _earned(task: Task, report: RunReport | None) -> Settling:
+    """Return what may be noted of a task: a log that was not opened is not sorted, whatever the run says."""
+    known = task.shown.union(report.opened if report else ())
+    return replace(task.settling, logs={name: mark for name, mark in task.settling.logs.items() if name in known})
 
 
 def _is_owed(scope: Scope) -> bool:
     return bool(journals.unfinished(scope) or journals.unsettled(scope))
 
 
-def _settled(scope: Scope, what: Settling, folder: Path | None, token: int) -> None:
+def _note_settled(scope: Scope, what: Settling, folder: Path | None, token: int) -> None:
     record = next((record for each, record in journals.unsettled(scope) if each == folder), None)
     if folder is not None and record is not None:
         settle_record(scope, folder, record, token)
@@ -317,14 +335,14 @@ def _left_by_the_dead(scope: Scope, journal: Journal) -> Mapping[Path, Written]:
         return {}
     noted = journal.written()
     before = snapshots.load(scope, journal.folder)
-    indexes = (path for path in before.files if path.name == INDEX)
+    indexes = (path for path in before.files if is_index(path.name))
     changed = {path for path in indexes if hash_of(snapshots.read_one(scope, path)) != before.hash(path)}
     return {**{path: Written() for path in sorted(changed)}, **noted}
 
 
-def _keep(journal: Journal, touched: Mapping[Path, Saved | None], record: Record) -> None:
-    """Keep what an index holds now, as a deletion clears pointers on its way; then the record."""
-    for path, saved in touched.items():
-        if path.name == INDEX:
+def _keep_indexes(scope: Scope, journal: Journal, touched: Iterable[Path]) -> None:
+    """Keep what the indexes hold now, as a deletion clears pointers on its way."""
+    for path in touched:
+        if is_index(path.name):
+            saved = snapshots.read_one(scope, path)
             journal.note(path, saved.text if saved else "")
-    journal.end(record)

@@ -1,5 +1,6 @@
 """What a consolidation is told: the task of a dream, that of a night's distillation, and what binds both."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -20,13 +21,20 @@ def system_prompt(scope: Scope) -> str:
     return "\n\n".join([role, sections.types(scope), sections.not_to_save(scope), sections.how_to_save(scope)])
 
 
-def dream_prompt(scope: Scope, *, now: datetime, last: datetime) -> str:
-    """Return the task of a dream, in its four phases; `last` is the time of the one before."""
+def dream_prompt(scope: Scope, *, now: datetime, last: datetime, sittings: Sequence[datetime], most: int) -> str:
+    """Return the task of a dream, in its four phases; `last` is the time of the one before.
+
+    `sittings` are the ends of those since then, newest first, of which there may be more if there are `most`.
+    It is told how many there were and when, and nothing of what was said in them: transcripts are rows of the
+    database, where each reading has to leave out what was forgotten or said while memory was left aside, and none of
+    the tools of a run reads them. That needs a search of its own, bound to the principal, and is not there yet.
+    """
     since = "never before" if last == NEVER else f"last done on {_day(scope, last)}"
     return f"""This is a memory consolidation ({since}; today is {_day(scope, now)}). Leave the notes truer, shorter \
 and easier to find things in than they are, without losing what is known.
 
 Memory directory: {scope.memory_dir}
+{_sittings(scope, sittings, most)}
 
 {_RULES}
 
@@ -70,7 +78,8 @@ End with two or three plain sentences on what you took up, or say that nothing w
 
 
 _RULES = """What holds throughout:
-- Write only in the memory directory and outside of `team/` and `logs/`, which are not yours to change.
+- The tools for files work in the memory directory only; no other tool works in this run, and there is no shell.
+- Write outside of `team/` and `logs/`, which are not yours to change.
 - A fact leaves only when another one contradicts or repeats it. When in doubt it stays.
 - Keep who said each fact, about whom it is, and when. Never move a fact from one person to another.
 - Read a note before you change it. Turns are limited: do all reading of a phase at once, then all writing."""
@@ -88,6 +97,19 @@ _INDEXING = (
     "out lines whose note is gone, add those that are missing, shorten what has grown past 200 characters by "
     "moving detail into the note, and settle lines that contradict one another."
 )
+
+
+def _sittings(scope: Scope, ends: Sequence[datetime], most: int) -> str:
+    """Return how many sittings there were, and on which days, the latest last."""
+    if not ends:
+        return "Sittings since then: none has ended."
+    by_day = Counter(_day(scope, end) for end in reversed(ends))
+    days = ", ".join(day if count == 1 else f"{day} ({count})" for day, count in by_day.items())
+    number = f"{len(ends)} or more, the latest" if len(ends) >= most else f"{len(ends)}, ended"
+    return (
+        f"Sittings since then: {number} on {days}. Of what was said in them you have what the notes and logs hold; "
+        "there is no transcript to look it up in."
+    )
 
 
 def _day(scope: Scope, moment: datetime) -> str:

@@ -21,12 +21,11 @@ from memory.decoding import decoded
 from memory.disk import Folder, Stored
 from memory.errors import PathRefused
 from memory.facts import facts, without
+from memory.log_marks import MARK
 from memory.notes import content_hash
 from memory.scan import LOGS
 from memory.scope import Scope
 
-MARK = re.compile(r"<!-- m(\d+) -->[ \t]*$", re.MULTILINE | re.ASCII)
-"""Ends a line that was taken over from the transcript, with the number of its message."""
 _PROCESSED = ".processed"
 _PLACE = re.compile(r"(\d{4})/(\d{2})/\1-\2-(\d{2})(?:\.([2-9]|[1-9]\d{1,5}))?\.md\Z", re.ASCII)  # see `log_of`
 _PROCESSED_BYTES = 4 * 1024 * 1024
@@ -62,7 +61,7 @@ def parts(scope: Scope, day: date) -> list[Path]:
     """Return the files of a day's log in order, also those that are gone by now but were processed. Blocks."""
     processed = _processed(scope)
     paths = (log_of(scope, day, part) for part in count(1))
-    return list(takewhile(lambda path: path.name in processed or _facts(path) is not None, paths))
+    return list(takewhile(lambda path: path.name in processed or _status(path) is not None, paths))
 
 
 def open_log(scope: Scope, day: date, *, max_bytes: int) -> Path:
@@ -92,7 +91,7 @@ def marked(scope: Scope, day: date) -> frozenset[int]:
 
 def is_gone(scope: Scope, day: date) -> bool:
     """Return whether some of a day's log was distilled and has been deleted since. Blocks."""
-    return any(_facts(path) is None for path in parts(scope, day))
+    return any(_status(path) is None for path in parts(scope, day))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,11 +121,11 @@ def broken_text(scope: Scope, path: Path) -> str | None:
 def too_large(scope: Scope, now: datetime, *, max_bytes: int) -> Sequence[Path]:
     """Return the logs of past local days that would wait, but are larger than what can be read. Blocks, reads none."""
     processed = _processed(scope)
-    known = ((path, _facts(path)) for path in _past(scope, local_day(scope, now)))
+    known = ((path, _status(path)) for path in _past(scope, local_day(scope, now)))
     return [
         path
-        for path, facts in known
-        if facts and facts.st_size > max_bytes and (path.name not in processed or facts.st_mode & stat.S_IWUSR)
+        for path, status in known
+        if status and status.st_size > max_bytes and (path.name not in processed or status.st_mode & stat.S_IWUSR)
     ]
 
 
@@ -153,8 +152,8 @@ def may_wait(scope: Scope, now: datetime) -> bool:
     if not past:
         return False
     processed = _processed(scope)
-    known = ((path, _facts(path)) for path in past)
-    return any(path.name not in processed or (facts and facts.st_mode & stat.S_IWUSR) for path, facts in known)
+    known = ((path, _status(path)) for path in past)
+    return any(path.name not in processed or (status and status.st_mode & stat.S_IWUSR) for path, status in known)
 
 
 def mark_processed(scope: Scope, logs: Iterable[Log]) -> None:
@@ -170,7 +169,7 @@ def mark_waiting(scope: Scope, paths: Collection[Path]) -> None:
 
     One that has been deleted stays processed: its day had it.
     """
-    there = [path for path in paths if _facts(path) is not None]
+    there = [path for path in paths if _status(path) is not None]
     for path in there:
         _set_mode(path, 0o600)
     names = {path.name for path in there}
@@ -262,10 +261,10 @@ def _day_and_part(place: str) -> tuple[date, int] | None:
 
 
 def _takes_more(scope: Scope, path: Path, full: int) -> bool:
-    facts = _facts(path)
-    if facts is None:
+    status = _status(path)
+    if status is None:
         return True
-    room = facts.st_size < full and bool(facts.st_mode & stat.S_IWUSR)
+    room = status.st_size < full and bool(status.st_mode & stat.S_IWUSR)
     return room and snapshots.read_one(scope, path) is not None
 
 
@@ -286,7 +285,7 @@ def _stored(scope: Scope, path: Path, *, limit: int) -> Stored | None:
         return None
 
 
-def _facts(path: Path) -> os.stat_result | None:
+def _status(path: Path) -> os.stat_result | None:
     try:
         return path.lstat()
     except (FileNotFoundError, NotADirectoryError):

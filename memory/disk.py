@@ -154,6 +154,15 @@ def _below(
                     os.close(inner)
 
 
+def synced(folder: Path) -> None:
+    """Have what was made, renamed or removed in a folder on the disk."""
+    handle = os.open(folder, _DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def open_plain(name: str, folder: int) -> int:
     """Open a plain file in an open folder and return its handle; EINVAL for anything else. Never waits on a pipe."""
     handle = os.open(name, _READ, dir_fd=folder)

@@ -1,6 +1,6 @@
 """The night's distillation: day logs become topic notes and index lines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -10,6 +10,7 @@ from anyio import to_thread
 
 from memory.consolidation import Consolidated, Consolidation, Ending, Task
 from memory.consolidation_prompt import distil_prompt
+from memory.counts import counted, listed
 from memory.dailylog import Log, broken_text, too_large, waiting_logs
 from memory.journal import Settling
 from memory.ports import Clock, Progress
@@ -30,7 +31,7 @@ class Distil:
         self._clock = clock
 
     async def __call__(self, scope: Scope, *, progress: Progress | None = None) -> Consolidated:
-        """Distil what waits, then mark those logs as processed; they stay, read-only.
+        """Distil what waits, then mark the logs that were opened as processed; they stay, read-only.
 
         Logs wait also where log mode was switched off since. If the run does not end well, notes and logs are as before
         and the same logs wait for the next night. A log that grew meanwhile waits too. Excludes the dream, and another
@@ -39,14 +40,16 @@ class Distil:
         if not scope.enabled:
             return Consolidated(ending=Ending.GATED, reason="memory is off here")
         left: list[Path] = []
-        done = await self._consolidate(scope, partial(self._task, scope, left), progress=progress)
-        told = _left_out(left, self._settings.write_max_bytes)
-        return replace(done, reason="; ".join(part for part in (done.reason, told) if part)) if told else done
+        taken: list[Path] = []
+        done = await self._consolidate(scope, partial(self._task, scope, left, taken), progress=progress)
+        told = (_left_out(left, self._settings.write_max_bytes), _unopened(done, taken) if done.ending.good else "")
+        return replace(done, reason="; ".join(filter(None, (done.reason, *told))))
 
-    async def _task(self, scope: Scope, left: list[Path]) -> Task | Consolidated:
+    async def _task(self, scope: Scope, left: list[Path], taken: list[Path]) -> Task | Consolidated:
         now = self._clock()
         logs, broken, large = await to_thread.run_sync(_taken, scope, now, self._settings.write_max_bytes)
         left += large
+        taken += [log.path for log in logs]
         if not logs and not left and scope.mode is not Mode.LOG:
             return Consolidated(ending=Ending.GATED, reason="this memory keeps no day logs")
         if not logs:
@@ -54,18 +57,29 @@ class Distil:
 
         return Task(
             purpose="distil",
-            prompt="\n\n".join([distil_prompt(scope, [log.path for log in logs], now=now), *broken]),
+            prompt="\n\n".join([distil_prompt(scope, taken, now=now), *broken.values()]),
             max_turns=self._settings.distil_max_turns,
-            told=lambda _: f"Sorted {len(logs)} day log{'s' * (len(logs) > 1)} into memory",
-            settling=Settling(logs={log.path.relative_to(scope.memory_dir).as_posix(): log.hash for log in logs}),
+            told=lambda done: f"Sorted {counted(len(done.settling.logs), 'day log')} into memory",
+            settling=Settling(logs={_name(scope, log.path): log.hash for log in logs}),
+            shown=frozenset(_name(scope, path) for path in broken),
         )
 
 
-def _taken(scope: Scope, now: datetime, max_bytes: int) -> tuple[Sequence[Log], Sequence[str], Sequence[Path]]:
+def _name(scope: Scope, log: Path) -> str:
+    return log.relative_to(scope.memory_dir).as_posix()
+
+
+def _unopened(done: Consolidated, logs: Sequence[Path]) -> str:
+    """Say how many of the logs the run has left for another night; empty if it left none."""
+    unopened = len(logs) - len(done.settling.logs)
+    return f"{unopened} of {counted(len(logs), 'day log')} not opened: left for the next night" if unopened else ""
+
+
+def _taken(scope: Scope, now: datetime, max_bytes: int) -> tuple[Sequence[Log], Mapping[Path, str], Sequence[Path]]:
     """Return the logs to take up, what those of them hold that are no text, and those that are too large. Blocks."""
     large = list(too_large(scope, now, max_bytes=max_bytes))
     logs: list[Log] = []
-    broken: list[str] = []
+    broken: dict[Path, str] = {}
     room = _BROKEN_BYTES
     for log in waiting_logs(scope, now):
         if log.path in large or len(logs) == _LOGS_AT_ONCE:
@@ -77,7 +91,8 @@ def _taken(scope: Scope, now: datetime, max_bytes: int) -> tuple[Sequence[Log], 
         elif size <= room:
             logs.append(log)
             room -= size
-            broken += [] if text is None else [_shown(log.path, text)]
+            if text is not None:
+                broken[log.path] = _shown(log.path, text)
     return logs, broken, large
 
 
@@ -89,7 +104,6 @@ def _left_out(logs: Sequence[Path], max_bytes: int) -> str:
     """Say which logs wait in vain, and how that can be helped; empty if there are none."""
     if not logs:
         return ""
-    names = ", ".join(path.name for path in logs[:_NAMED])
-    more = f" and {len(logs) - _NAMED} more" if len(logs) > _NAMED else ""
+    names = listed([path.name for path in logs], _NAMED)
     most = f"{max_bytes // 1024} KiB, or {_BROKEN_BYTES // 1024} KiB where not all is UTF-8"
-    return f"left out as too large: {names}{more} (at most {most}: split it by hand)"
+    return f"left out as too large: {names} (at most {most}: split it by hand)"

@@ -14,11 +14,14 @@ from memory import snapshot as snapshots
 from memory import stamp as stamps
 from memory.consolidation import Consolidated, Consolidation, Ending, Task
 from memory.consolidation_prompt import dream_prompt
+from memory.counts import counted
 from memory.journal import Journal, Record, Settling, Underway, has_begun
 from memory.ports import UNMETERED, Clock, History, Meter, Progress
 from memory.scope import Mode, Part, Scope
 from memory.settings import MemorySettings
 
+_TOLD = 100
+"""So many sittings a dream is told of at most; no more of a long history is read for that."""
 _PUNCTUAL = 0.95
 """The part of the scan's distance that counts: of two ticks that far apart, one may come a little early or late."""
 
@@ -96,18 +99,18 @@ class Dream:
             return gate
         now, scanned = self._clock(), self._scans.last.get(scope.memory_dir)
         distance = timedelta(minutes=self._settings.dream_scan_minutes) * _PUNCTUAL
-        if scanned is not None and now - scanned < distance:
+        if scanned is not None and abs(now - scanned) < distance:  # what lies far ahead a wrong clock has left
             return Gate.THROTTLED
         self._scans.last[scope.memory_dir] = now  # before the count, so that one that fails is throttled too
         enough = self._settings.dream_min_sittings
-        sittings = await self._history.sittings_since(scope, last, enough=enough)
+        sittings = len(await self._history.sittings_since(scope, last, enough=enough))
         return Gate.OPEN if sittings >= enough else Gate.TOO_FEW_SITTINGS
 
     async def standing(self, scope: Scope) -> Standing:
         """Return how the scope stands; counts sittings, and leaves no trace of it, so that no tick is throttled."""
         last, enough = await self.last(scope), self._settings.dream_min_sittings
         gate = await self._gate(scope, last, forced=False)
-        sittings = await self._history.sittings_since(scope, last, enough=enough)
+        sittings = len(await self._history.sittings_since(scope, last, enough=enough))
         if gate is Gate.OPEN and sittings < enough:
             gate = Gate.TOO_FEW_SITTINGS
         changed = await anyio.to_thread.run_sync(journals.last_change, scope)
@@ -198,9 +201,10 @@ class Dream:
         if last != stamps.NEVER:
             self._meter.observe("dream_hours", (now - last) / timedelta(hours=1))
 
+        sittings = await self._history.sittings_since(scope, last, enough=_TOLD)
         return Task(
             purpose="dream",
-            prompt=dream_prompt(scope, now=now, last=last),
+            prompt=dream_prompt(scope, now=now, last=last, sittings=sittings, most=_TOLD),
             max_turns=self._settings.dream_max_turns,
             told=told,
             settling=Settling(began_at=now),
@@ -222,5 +226,4 @@ class Dream:
 
 def improved(done: Consolidated) -> str:
     """Return the line for the owner after a dream that changed something."""
-    count = len(done.touched)
-    return f"Improved {count} {'memory' if count == 1 else 'memories'}"
+    return f"Improved {counted(len(done.touched), 'memory', 'memories')}"

@@ -17,15 +17,17 @@ from anyio import to_thread
 from memory import dailylog
 from memory import snapshot as snapshots
 from memory.disk import walk
-from memory.errors import Conflict, PathRefused, WriteRefused
-from memory.facts import facts_of, is_index
+from memory.errors import Conflict, NoteMissing, PathRefused, WriteRefused
+from memory.facts import facts_of
 from memory.gone import Gone
-from memory.index import INDEX, pointers
-from memory.notes import Note, NoteMissing, Notes
+from memory.index import INDEX, is_index, pointers
+from memory.lease_names import writing
+from memory.notes import Note, Notes
 from memory.older import older_or_same
 from memory.paths import TEAM, make_private, writable_path
 from memory.places import fixed, start_of
 from memory.ports import Leases
+from memory.prompt import NOTE_BYTES
 from memory.redaction import index_without, neutral, redacted, title_of
 from memory.scan import LOGS
 from memory.scope import Scope
@@ -78,6 +80,28 @@ async def hindrance(found: Mapping[str, Scope], what: Gone, held: Sequence[str],
     return ""
 
 
+def unread(found: Mapping[str, Scope]) -> list[str]:
+    """Return the files at these places that `memory.places.read_places` doesn't read to their end; blocking."""
+    return [
+        f"{start}{folder}{entry.name}"
+        for start, place in found.items()
+        for _, folder, entry in walk(place.memory_dir, enter=partial(_entered, place))
+        if _is_cut(place, folder, entry)
+    ]
+
+
+def _is_cut(scope: Scope, folder: str, entry: os.DirEntry[str]) -> bool:
+    with suppress(FileNotFoundError):
+        if entry.stat(follow_symlinks=False).st_size > NOTE_BYTES:
+            whole = None if folder.startswith(f"{TEAM}/") else scope.memory_dir / folder / entry.name
+            return whole is None or snapshots.read_one(scope, whole) is None
+    return False
+
+
+def _entered(scope: Scope, folder: str) -> bool:
+    return not folder.rpartition("/")[2].startswith(".") and (folder != TEAM or scope.team_dir is not None)
+
+
 def _refuse_to_change(scope: Scope, what: Gone, name: str, text: str, now: dict[str, str | None]) -> None:
     """Refuse what is to change and can't; `now` gets to know what becomes of notes, which indexes follow. Blocks."""
     if is_index(name):
@@ -114,7 +138,7 @@ async def erase(
     """
     await to_thread.run_sync(scrub_snapshots, scope, what, held)
     await _clear_indexes(scope, what, {}, notes)
-    async with leases.hold(f"memory:{scope.memory_dir}", seconds=30.0, wait=30.0):
+    async with leases.hold(writing(scope), seconds=30.0, wait=30.0):
         tells = what.same if scope.shared else what.tells  # one person's words may hold another's
         await to_thread.run_sync(partial(dailylog.scrub, scope, messages=messages, same=what.same, tells=tells))
     gone_or_moved = {
@@ -123,7 +147,7 @@ async def erase(
         if not is_index(note) and (left := await _erase_from(scope, note, what, notes)) != note
     }
     await _clear_indexes(scope, what, gone_or_moved, notes)
-    async with leases.hold(f"memory:{scope.memory_dir}", seconds=30.0, wait=30.0):
+    async with leases.hold(writing(scope), seconds=30.0, wait=30.0):
         emptied = await to_thread.run_sync(_remove_emptied_indexes, scope, what)
         remove = partial(_remove_empty_folders, scope.memory_dir, [*gone_or_moved, *emptied], keep=scope.team_dir)
         await to_thread.run_sync(remove)
@@ -218,8 +242,7 @@ def _in_telling_folder(index: str, what: Gone) -> bool:
 
 def _indexes(scope: Scope) -> list[str]:
     def entered(folder: str) -> bool:
-        hidden = folder.rpartition("/")[2].startswith(".")
-        return folder != LOGS and not hidden and (folder != TEAM or scope.team_dir is not None)
+        return folder != LOGS and _entered(scope, folder)
 
     found = (folder + entry.name for _, folder, entry in walk(scope.memory_dir, enter=entered))
     return sorted(name for name in found if PurePosixPath(name).name == INDEX)

@@ -17,6 +17,7 @@ from pathlib import Path
 import structlog
 from anyio import to_thread
 
+from memory.counts import counted
 from memory.dailylog import is_processed, local_day, open_log, takes_more
 from memory.index import INDEX, pointers
 from memory.metadata import parse
@@ -349,11 +350,12 @@ def _notice(
             return f"{gone}{_secrets(report)}"
         logged = any(path.is_relative_to(scope.memory_dir / LOGS) for path in report.written)
         return f"Added to today's log{_secrets(report)}" if logged else ""
-    counts = (_count(len(titles) - team, "memory"), _count(team, "team memory"))
+    kinds = ((len(titles) - team, ""), (team, "team "))
+    counts = [counted(number, f"{kind}memory", f"{kind}memories") for number, kind in kinds if number]
     named = list(titles.values())
     if settings.notices == "summary" and len(named) > _TITLES:
         named = [*named[:_TITLES], f"{len(named) - _TITLES} more"]
-    saved = f"Saved {' · '.join(count for count in counts if count)}: {', '.join(named)}"
+    saved = f"Saved {' · '.join(counts)}: {', '.join(named)}"
     return " · ".join(filter(None, (saved, gone))) + _secrets(report)
 
 
@@ -361,11 +363,5 @@ def _secrets(report: RunReport) -> str:
     """Tell what was left out: nobody hears what a fork says, and it may have been meant to be kept."""
     if not report.left_out:
         return ""
-    number, kinds = len(report.left_out), ", ".join(dict.fromkeys(report.left_out))
-    return f" ({number} {'secret' if number == 1 else 'secrets'} left out: {kinds})"
-
-
-def _count(number: int, noun: str) -> str:
-    if number == 0:
-        return ""
-    return f"1 {noun}" if number == 1 else f"{number} {noun.removesuffix('y')}ies"
+    kinds = ", ".join(dict.fromkeys(report.left_out))
+    return f" ({counted(len(report.left_out), 'secret')} left out: {kinds})"

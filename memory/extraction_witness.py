@@ -11,9 +11,9 @@ from memory.citations import Citations
 from memory.errors import WriteRefused
 from memory.fact_stamp import stamped
 from memory.facts import facts_of
-from memory.index import INDEX
+from memory.index import is_index
 from memory.paths import TEAM
-from memory.provenance import Erased, Placed, Source, Spoken, Witness, normal
+from memory.provenance import Erased, Keep, Placed, Source, Spoken, Witness, normal
 from memory.scope import Scope
 
 _SHOWN = 80
@@ -25,8 +25,10 @@ class ExtractionWitness(Witness):
     `shown` are the facts that were put before the model in this session, by recall.
     """
 
-    def __init__(self, citations: Citations, *, shown: Iterable[str], erased: Erased | None = None) -> None:
-        super().__init__(erased)
+    def __init__(
+        self, citations: Citations, *, shown: Iterable[str], erased: Erased | None = None, keep: Keep | None = None
+    ) -> None:
+        super().__init__(erased, keep=keep)
         self._citations = citations
         self._shown = frozenset[str]().union(*map(_forms, shown))
         self._origins: dict[str, Placed | Spoken | None] = {}
@@ -90,11 +92,10 @@ def _restated(fact: str, days: Collection[str] | None = None) -> str:
 
     Of a fact that is said again that is the day on which it was said. Any other date is part of what is said.
     """
-    text = " ".join(fact.split())
-    stamp = stamped(text)
+    stamp = stamped(fact)
     if stamp is None or (days is not None and stamp.day not in days):
-        return normal(text)
-    return normal(text[: stamp.start] + (f" ({stamp.name})" if stamp.name else ""))
+        return normal(fact)
+    return normal(fact[: stamp.start] + (f" ({stamp.name})" if stamp.name else ""))
 
 
 def _forms(fact: str) -> set[str]:
@@ -104,10 +105,10 @@ def _forms(fact: str) -> set[str]:
 def _noted(scope: Scope, wanted: set[str]) -> dict[str, str]:
     """Return of those of these facts, given in one form, that are noted, in which note; blocking."""
     missing, found = set(wanted), dict[str, str]()
-    longest = [max(words.rstrip(")").split(), key=len, default="") for words in missing]
+    longest = [max(words.replace("(", " ").rstrip(")").split(), key=len, default="") for words in missing]
     for path, saved in snapshots.read_all(scope).items():
         text = unicodedata.normalize("NFC", saved.text).lower()
-        if path.name == INDEX or snapshots.is_log(scope, path) or not any(word in text for word in longest):
+        if is_index(path.name) or snapshots.is_log(scope, path) or not any(word in text for word in longest):
             continue  # most notes share no word with it, and taking one apart is dear
         held = missing.intersection(set[str]().union(*map(_forms, facts_of(saved.text))))
         found |= dict.fromkeys(held, path.relative_to(scope.memory_dir).as_posix())

@@ -1,21 +1,14 @@
-"""The facts of notes, so that it can be counted what a rewrite leaves out."""
+"""The facts of a file: each list item and each paragraph, to be read, counted, and taken out."""
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 import regex
 
 from memory.blocks import blocks, cleared, texts
-from memory.index import INDEX, without_pointers
+from memory.index import is_index, without_pointers
 from memory.metadata import head_of, parse
 
-# Scripts that are written without blanks count by the character, the others by the word.
-_WORD = regex.compile(
-    r"(?V1)[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
-    r"|[\p{L}\p{N}--[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]]+"
-)
-_SURVIVES = 0.6
-"""The share of a fact's words that one fact afterwards must hold: room for shorter words, none for another subject."""
+_WORD = regex.compile(r"[\p{L}\p{N}]")
 
 
 def facts(text: str) -> list[str]:
@@ -56,11 +49,6 @@ def above(text: str, name: str, found: Sequence[str]) -> list[str]:
     return [] if is_index(name) else [about for about in described(text) if about not in found]
 
 
-def is_index(name: str) -> bool:
-    """Return whether a file of this name is an index."""
-    return name.rpartition("/")[2] == INDEX
-
-
 def parted(text: str) -> list[tuple[str, str, tuple[str, ...]]]:
     """Return each fact, the words that it has as a list item or in a paragraph, and the lines that stand beside these.
 
@@ -87,26 +75,6 @@ def pruned(body: str, drop: Callable[[str], bool], *, betrays: Callable[[str], b
     return cleared(blocks(body), lambda fact: _says(fact) and drop(fact), betrays=betrays)
 
 
-def vanished(before: Sequence[str], after: Sequence[str]) -> list[str]:
-    """Return the facts that are in none of the facts afterwards, be it in other words."""
-    exact = {fact.casefold() for fact in after}
-    holders: defaultdict[str, list[int]] = defaultdict(list)
-    for place, fact in enumerate(after):
-        for word in _words(fact):
-            holders[word].append(place)
-    return [fact for fact in before if fact.casefold() not in exact and not _survives(fact, holders)]
-
-
-def _survives(fact: str, holders: defaultdict[str, list[int]]) -> bool:
-    words = _words(fact)
-    shared = Counter(place for word in words if word in holders for place in holders[word])
-    return bool(shared) and max(shared.values()) >= _SURVIVES * len(words)
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.casefold()))
-
-
 def _says(text: str) -> bool:
     """Return whether a text has a word at all."""
-    return _WORD.search(text.casefold()) is not None
+    return _WORD.search(text) is not None

@@ -8,14 +8,16 @@ from itertools import chain
 import regex
 
 from memory.blocks import without_telling
-from memory.facts import above, facts, facts_of, forgettable, is_index, parted
+from memory.fact_stamp import bare
+from memory.facts import above, facts, facts_of, forgettable, parted
+from memory.index import is_index
 from memory.metadata import parse
 from memory.own_words import OwnWords
 from memory.provenance import fact_hash, normal
 from memory.rank import FUNCTION_WORDS
 from memory.redaction import neutral, title_of
 from memory.scan import LOGS
-from memory.wording import Tellings, Wording, stems, unstamped
+from memory.wording import Tellings, Wording, stems
 
 FOUND = 5
 """How many notes and facts a search names: what a person can look over before saying yes."""
@@ -96,14 +98,14 @@ class Gone:
     def _cores(self) -> tuple[frozenset[str], ...]:
         """Of each fact the words that no fact which stays says plainly, if they are half of what it says at least."""
         common = frozenset[str]().union(*self._plain_stems)
-        words = (stems(unstamped(text)) - _GRAMMAR for text in self.texts)
+        words = (stems(bare(text)) - _GRAMMAR for text in self.texts)
         cores = ((each - common, each) for each in words)
         return tuple(core for core, each in cores if core and len(core) * 2 >= len(each))
 
     @cached_property
     def _said(self) -> frozenset[str]:
         """The words of the facts, those of which sentences are made left out."""
-        return frozenset[str]().union(*(stems(unstamped(text)) for text in self.texts)) - _GRAMMAR
+        return frozenset[str]().union(*(stems(bare(text)) for text in self.texts)) - _GRAMMAR
 
     @cached_property
     def _own_words(self) -> frozenset[str]:
@@ -112,7 +114,7 @@ class Gone:
 
     @cached_property
     def _whole_words(self) -> OwnWords:
-        return OwnWords(map(unstamped, self.texts), staying=(*self._plain, *self._beside), grammar=_NOTHING)
+        return OwnWords(map(bare, self.texts), staying=(*self._plain, *self._beside), grammar=_NOTHING)
 
     def same(self, fact: str) -> bool:
         """Return whether this is one of the facts."""
@@ -154,7 +156,7 @@ class Gone:
         return self._repeats(text) or not any(shared <= each for each in staying)
 
     def _repeats(self, text: str) -> bool:
-        return any(normal(unstamped(fact)) in normal(text) for fact in self.texts)
+        return any(normal(bare(fact)) in normal(text) for fact in self.texts)
 
     def told_in(self, text: str) -> bool:
         """Return whether a line of a text tells one of the facts."""
@@ -286,6 +288,10 @@ def _betrays_around(text: str, note: str, what: Gone) -> bool:
 
 
 def holding(files: Mapping[str, str], what: Gone) -> list[str]:
-    """Return the names of the notes and indexes that will lose a fact; day logs are not named."""
-    notes = (note for note in files if not note.startswith(f"{LOGS}/"))
-    return [note for note in notes if note in what.notes or any(map(what.same, forgettable(files[note], note)))]
+    """Return the names of the notes and indexes that will lose a fact, or go; day logs are not named."""
+
+    def loses(note: str) -> bool:
+        goes = note in what.notes and all(map(what.same, facts_of(files[note], note)))
+        return goes or any(map(what.same, forgettable(files[note], note)))
+
+    return [note for note in files if not note.startswith(f"{LOGS}/") and loses(note)]

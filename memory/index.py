@@ -13,6 +13,11 @@ _LINK = re.compile(
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|[/#]")
 
 
+def is_index(name: str) -> bool:
+    """Return whether a file of this name, be it that of a path, is an index."""
+    return name.rpartition("/")[2] == INDEX
+
+
 def pointer(title: str, file: str, hook: str) -> str:
     """Return the index line of a note, on one line and at most 150 characters long.
 
@@ -30,8 +35,12 @@ def pointer(title: str, file: str, hook: str) -> str:
 
 def pointers(index_text: str) -> list[tuple[str, str]]:
     """Return each pointer line with the file it names, decoded and relative to the index, in their order."""
-    found = ((line.rstrip("\r"), _target(line)) for line in index_text.split("\n"))
-    return [(line, target) for line, target in found if target]
+    return [(line, target) for line in lines_of(index_text) if (target := _target(line))]
+
+
+def lines_of(index_text: str) -> list[str]:
+    """Return the lines of an index; they end with a line feed, after a carriage return maybe, and with nothing else."""
+    return [line.rstrip("\r") for line in index_text.split("\n")]
 
 
 def merged(present: str, written: str, *, seen: Collection[str], exists: Callable[[str], bool]) -> str:

@@ -10,12 +10,13 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from memory import snapshot as snapshots
+from memory.disk import synced
 from memory.notes import content_hash
 from memory.paths import make_private
 from memory.scope import Scope
@@ -36,7 +37,6 @@ class Survival:
     """
 
     facts_before: int
-    facts_after: int
     facts_kept: int
     notes_before: int
     notes_after: int
@@ -61,11 +61,8 @@ class Settling:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """How a consolidation ended, in numbers."""
+    """What a consolidation that has ended left, in numbers; of one that was not kept there is no survival."""
 
-    purpose: str
-    ending: str
-    ended_at: datetime
     files: int
     survival: Survival | None = None
     undone_at: datetime | None = None
@@ -111,7 +108,7 @@ class Journal:
     def begin(self) -> None:
         """Say that from now on the run may write; before this, a kill has changed nothing."""
         self._append("")
-        _synced(self.folder)
+        synced(self.folder)
 
     def note(self, path: Path, text: str) -> None:
         """Note that a file is about to become `text`, or to be deleted if that is empty."""
@@ -178,7 +175,7 @@ class Journal:
         """Record how the run ended."""
         _replaced(self.folder / _RECORD, asdict(record))
         (self.folder / _PROGRESS).unlink(missing_ok=True)
-        _synced(self.folder)
+        synced(self.folder)
 
 
 def unfinished(scope: Scope) -> list[Path]:
@@ -225,11 +222,17 @@ def undone(scope: Scope, folder: Path, record: Record, when: datetime) -> None:
 def _record(path: Path) -> Record | None:
     try:
         kept = json.loads(path.read_text())
-        survival = kept["survival"] and Survival(**kept["survival"])
-        moments = {name: kept[name] and datetime.fromisoformat(kept[name]) for name in ("ended_at", "undone_at")}
-        return Record(**{**kept, **moments, "survival": survival, "settling": _settling(kept.get("settling") or {})})
+        survival = kept["survival"] and Survival(**_known(Survival, kept["survival"]))
+        undone_at = kept["undone_at"] and datetime.fromisoformat(kept["undone_at"])
+        settling = _settling(kept.get("settling") or {})
+        return Record(**{**_known(Record, kept), "survival": survival, "undone_at": undone_at, "settling": settling})
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _known(form: type[Record | Survival], kept: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what is kept of such a record, without what older versions kept as well."""
+    return {each.name: kept[each.name] for each in fields(form) if each.name in kept}
 
 
 def _settling(kept: Mapping[str, Any]) -> Settling:
@@ -242,11 +245,3 @@ def _replaced(path: Path, value: Mapping[str, object]) -> None:
     beside.touch(mode=0o600)
     beside.write_text(json.dumps(value, default=str))
     beside.replace(path)
-
-
-def _synced(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

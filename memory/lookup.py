@@ -1,8 +1,9 @@
-"""Which note somebody means by a name: its file's, with or without the ending, its title, or how one of them begins."""
+"""Which note or log is meant: by its file's name, with or without the ending, its title, words of them, or a day."""
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 
 from anyio import to_thread
@@ -11,10 +12,11 @@ from memory.errors import PathRefused
 from memory.metadata import parse
 from memory.paths import readable_path
 from memory.prompt import read_text
-from memory.scan import NoteHeader, Scans
+from memory.scan import LOGS, NoteHeader, Scans
 from memory.scope import Scope
 
 _HEAD_BYTES = 16_384
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}(\.\d+)?\Z", re.ASCII)
 
 
 def title(text: str) -> str:
@@ -37,18 +39,31 @@ def named(names: Iterable[str], wanted: str, title_of: Callable[[str], str]) -> 
     return by_file or [name for name in known if meant and meant == _folded(title_of(name))]
 
 
-def beginning(names: Iterable[str], wanted: str, title_of: Callable[[str], str]) -> list[str]:
-    """Return the notes whose file's name or title begins so, under the same rules."""
-    meant = _folded(wanted)
-    if not meant:
+def holding(names: Iterable[str], wanted: str, title_of: Callable[[str], str]) -> list[str]:
+    """Return the notes whose file's name or title has words that begin as all of these do, else those that hold them.
+
+    The same rules go for letter case and the like.
+    """
+    words = _folded(wanted).split()
+    if not words:
         return []
-    return [
-        name for name in names if any(own.startswith(meant) for own in (*_file_names(name), _folded(title_of(name))))
-    ]
+    own = {name: "".join(f" {each}" for each in (*_file_names(name), _folded(title_of(name)))) for name in names}
+    begun = [name for name, said in own.items() if all(f" {word}" in said for word in words)]
+    return begun or [name for name, said in own.items() if all(word in said for word in words)]
+
+
+def day_logs(scope: Scope) -> list[Path]:
+    """Return the day logs below A, by day and part; blocking."""
+    found = (scope.memory_dir / LOGS).glob("[0-9]*/[0-9]*/*.md")
+    return sorted(
+        (path for path in found if _DAY.match(path.stem)), key=lambda path: (path.stem[:10], len(path.stem), path.stem)
+    )
 
 
 async def look_up(scope: Scope, scanner: Scans, wanted: str) -> list[Path]:
-    """Return the files below A that somebody may mean: the one at this path, those of this name, those that begin so.
+    """Return the files below A that somebody may mean: the one at this path, those of this name, else of these words.
+
+    A day, such as 2026-11-30, means its log, with all of its parts.
 
     By its path an index or a day log is found as well, and whatever else is there: why it is no note, its reader says.
     """
@@ -61,10 +76,19 @@ def _found(scope: Scope, headers: Sequence[NoteHeader], wanted: str) -> list[Pat
         return there[:1]
     paths = {header.name: header.path for header in headers}
 
+    @cache
     def title_of(name: str) -> str:
         return title(read_text(scope.memory_dir, paths[name], limit=_HEAD_BYTES))
 
-    return [paths[name] for name in named(paths, wanted, title_of) or beginning(paths, wanted, title_of)]
+    if found := named(paths, wanted, title_of):
+        return [paths[name] for name in found]
+    day = wanted.strip().removesuffix(".md")
+    logs = (
+        [path for path in day_logs(scope) if path.stem == day or path.stem.startswith(f"{day}.")]
+        if _DAY.match(day)
+        else []
+    )
+    return logs or [paths[name] for name in holding(paths, wanted, title_of)]
 
 
 def _file(scope: Scope, given: str) -> Path | None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from anyio import to_thread
 
 from memory.errors import WriteRefused
-from memory.facts import facts_of, is_index, vanished
-from memory.index import pointers
+from memory.facts import facts_of
+from memory.index import is_index, pointers
 from memory.prompt import NOTE_BYTES, read_text
 from memory.scope import Scope
+from memory.wording import vanished
 
 _FEW = 3
 _MANY = 10

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memory import snapshot as snapshots
+from memory.errors import WriteRefused
 from memory.index import INDEX, without
 from memory.metadata import parse
 from memory.rewind import more, with_changes
@@ -21,8 +22,11 @@ class Meanwhile:
     def see(self, path: Path, *, before: str, after: str) -> None:
         """Take into the snapshot what others have changed in a file that the run is about to give another text.
 
-        Called under the lease of the memory directory, so that nobody else comes between.
+        Called under the lease of the memory directory, so that nobody else comes between. Raises `WriteRefused` for a
+        file that is no text: of that no state is kept, and what can be read of it is not what could be put back.
         """
+        if before and snapshots.read_one(self._scope, path) is None:
+            raise WriteRefused("the file is not UTF-8 text, so it could not be put back: leave it as it is")
         saved = snapshots.saved_in(self._scope, self._folder, path)
         own, self._put[path] = self._put.get(path), after
         old = saved.text if saved is not None else ""

@@ -10,6 +10,7 @@ from frontmatter.default_handlers import SafeLoader, YAMLHandler
 _MAX_CHARACTERS = 16 * 1024
 _MAX_EVENTS = 1000
 _MAX_DEPTH = 20
+_LONGEST_NUMBER = 100  # characters, in whatever base: Python refuses to write out one of a few thousand digits
 _PLAIN = re.compile(r"^([A-Za-z_][\w-]*):[ \t]+([^\s\"'\[{|>][^\n]*)$", re.MULTILINE | re.ASCII)
 _FLAT = re.compile(r"(?:[A-Za-z_][\w-]*:(?:[ \t]++(?:[^\s\[{&*!|>][^\n]*+)?)?\r?(?:\n|\Z))*\Z", re.ASCII)
 """Lines of `key: value` alone: nothing in them can nest, refer or be tagged, so it need not be looked for."""
@@ -21,11 +22,23 @@ class _NoteHandler(YAMLHandler):
     FM_BOUNDARY = re.compile(r"(?:\A|(?<=\n))---[ \t]*(?:\r?\n|\Z)")
 
 
+class _NoteLoader(SafeLoader):  # type: ignore[valid-type, misc]  # the one in C where there is one, else the other
+    """The safe loader, to which a number is unreadable that Python would not write out again, in whatever base."""
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> object:
+        if len(node.value) > _LONGEST_NUMBER:
+            raise ValueError("a number is too long")
+        return super().construct_yaml_int(node)
+
+
+_NoteLoader.add_constructor("tag:yaml.org,2002:int", _NoteLoader.construct_yaml_int)
+
+
 def parse(text: str) -> tuple[dict[str, object], str]:
     """Return metadata and body of a note; no metadata and the whole text if there is none to be read.
 
     Values are what YAML makes of them (a date, a number, a list), keys are text. Frontmatter over 16 KiB,
-    with aliases or tags or nested deeply counts as unreadable. Never raises.
+    with aliases or tags, nested deeply or with a number of over 100 characters counts as unreadable. Never raises.
     """
     handler = _NoteHandler()
     text = text.removeprefix("\ufeff")
@@ -59,7 +72,7 @@ def _load(handler: _NoteHandler, head: str) -> dict[str, object] | None:
     try:
         if not _FLAT.match(head) and not _is_plain(yaml.parse(head, Loader=SafeLoader)):
             return None
-        loaded = handler.load(head)
+        loaded = handler.load(head, Loader=_NoteLoader)
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError):
         return None  # besides its own errors, PyYAML lets through those of impossible dates and unhashable keys
     if loaded is None:

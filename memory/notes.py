@@ -7,7 +7,6 @@ processes and on other machines; people may edit the files by hand at any time.
 
 import asyncio
 import hashlib
-import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -19,29 +18,25 @@ from typing import Protocol, Self, TypeVar
 
 import anyio.to_thread
 
-from memory import secret_scan
 from memory.decoding import decoded
 from memory.disk import Folder, Stored
-from memory.errors import Conflict, PathRefused, WriteRefused
-from memory.index import INDEX, merged, pointer, pointers, with_pointer, without
+from memory.errors import Conflict, NoteMissing, Overtaken, PathRefused, WriteRefused
+from memory.index import INDEX, is_index, merged, pointer, pointers, with_pointer, without
+from memory.lease_names import writing
+from memory.log_marks import unmarked
 from memory.metadata import parse
 from memory.paths import in_team, readable_path, writable_path
 from memory.ports import Fence, Leases
 from memory.scan import LOGS
 from memory.scope import Scope
+from memory.secret_scan import cleared_as_shown, secrets_in
 from memory.settings import MemorySettings
 
-__all__ = ["INDEX", "Note", "NoteMissing", "Notes", "content_hash", "parse", "pointer", "pointers"]
+__all__ = ["INDEX", "Note", "Notes", "content_hash", "parse", "pointer", "pointers"]
 
 T = TypeVar("T")
-_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
-"""A sign that Markdown shows without the backslash in front of it."""
 _REMEMBERED_READS = 512
 _TRIES = 5
-
-
-class NoteMissing(PathRefused):
-    """There is no file at this path."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,19 +60,8 @@ def content_hash(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def secrets_in(name: str, text: str) -> tuple[secret_scan.Finding, ...]:
-    """Return which kinds of secret a text holds, or the whole of its name, also as Markdown shows them."""
-    whole = f"{name}\n{text}"
-    shown = _ESCAPE.sub(r"\1", whole)
-    return secret_scan.scan(whole if shown == whole else f"{whole}\n{shown}")
-
-
-class _Overtaken(Conflict):
-    """Somebody changed the file by hand between the look at it and its replacement."""
-
-
 class Watch(Protocol):
-    """Sees the changes of one run; `memory.provenance` has those there are."""
+    """Sees the changes of one run: whose each fact is, how much goes, or what is to be put back if need be."""
 
     async def __call__(self, scope: Scope, path: Path, *, before: str, after: str) -> None:
         """See a change right before it is made, under the lease; may refuse it with `WriteRefused`."""
@@ -131,7 +115,7 @@ class Notes:
         real = await self._writable(scope, path)
 
         async def wanted(present: Note | None) -> str:
-            if real.name != INDEX or present is None or content_hash(present.text) == expected:
+            if not is_index(real.name) or present is None or content_hash(present.text) == expected:
                 _compare(present, expected)
                 return text
             seen = self._seen.get(expected or "", frozenset[str]())
@@ -160,10 +144,12 @@ class Notes:
     async def append(self, scope: Scope, path: Path, text: str) -> Note:
         """Add `text` as whole lines to the end of the file, which is made if there is none.
 
-        To a day log, which keeps much of what is said word for word, no secret is added, whoever writes.
+        To a day log, which keeps much of what is said word for word, no secret is added, whoever writes, and nothing
+        that passes for the mark of a message.
         """
         real = await self._writable(scope, path)
-        notes = self.without_secrets() if real.is_relative_to(scope.memory_dir / LOGS) else self
+        logged = real.is_relative_to(scope.memory_dir / LOGS)
+        notes, text = (self.without_secrets(), unmarked(text)) if logged else (self, text)
         lines = text if text.endswith("\n") else f"{text}\n"
 
         async def wanted(present: Note | None) -> str:
@@ -179,7 +165,7 @@ class Notes:
         there was neither a file nor a pointer.
         """
         real = await self._writable(scope, path)
-        if real.name == INDEX:
+        if is_index(real.name):
             raise WriteRefused("the index itself is never deleted: edit its lines instead")
         async with self._held(scope) as fence:
             stored = await self._stored(real, scope)
@@ -262,7 +248,7 @@ class Notes:
         if present is None and secrets_in(name, ""):
             raise WriteRefused("the name of this file, or of its folder, holds a secret: give it another")
         known = present.text if present else ""
-        return _without_escaped(*secret_scan.cleared(text, known=known), known=known)
+        return cleared_as_shown(text, known=known)
 
     def _checked(self, scope: Scope, real: Path, text: str) -> tuple[str, ...]:
         try:
@@ -343,12 +329,12 @@ class Notes:
     @asynccontextmanager
     async def _held(self, scope: Scope) -> AsyncIterator[Fence]:
         seconds, wait = self._settings.lease_seconds, self._settings.lease_wait
-        async with self._leases.hold(f"memory:{scope.memory_dir}", seconds=seconds, wait=wait) as fence:
+        async with self._leases.hold(writing(scope), seconds=seconds, wait=wait) as fence:
             yield fence
 
     def _note(self, real: Path, text: str, mtime_ns: int) -> Note:
         note = Note(path=real, text=text, hash=content_hash(text), mtime_ns=mtime_ns)
-        if real.name == INDEX:
+        if is_index(real.name):
             self._seen[note.hash] = frozenset(line for line, _ in pointers(text))
             self._seen.move_to_end(note.hash)
             while len(self._seen) > _REMEMBERED_READS:
@@ -359,21 +345,9 @@ class Notes:
 async def _again(once: Callable[[], Awaitable[T]]) -> T:
     """Do again, with what is there now, what somebody's hand has overtaken."""
     for _ in range(_TRIES - 1):
-        with suppress(_Overtaken):
+        with suppress(Overtaken):
             return await once()
     return await once()
-
-
-def _without_escaped(text: str, left_out: tuple[str, ...], *, known: str) -> tuple[str, tuple[str, ...]]:
-    """Leave out the secrets between whose signs stand Markdown's backslashes as well; their lines lose all of these."""
-    lines, known = text.splitlines(keepends=True), _ESCAPE.sub(r"\1", known)
-    for number, line in enumerate(lines):
-        shown = _ESCAPE.sub(r"\1", line)
-        cleared, labels = secret_scan.cleared(shown, known=known) if shown != line else (line, ())
-        if labels:
-            lines[number] = cleared
-            left_out += labels
-    return "".join(lines), tuple(dict.fromkeys(left_out))
 
 
 def _write_root(scope: Scope, real: Path) -> Path:
@@ -404,7 +378,7 @@ def _refuse_changed(now: Stored | None, present: Note | None) -> None:
     text = decoded(now.data) if now else None
     if text != (present.text if present else None):
         actual = "" if text is None else content_hash(text)
-        raise _Overtaken("the file was changed by hand just now: read it again", actual=actual)
+        raise Overtaken("the file was changed by hand just now: read it again", actual=actual)
 
 
 def _replaced(present: Note, old: str, new: str, *, expected: str | None, replace_all: bool) -> str:

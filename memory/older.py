@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable
 
+from memory.fact_stamp import bare
 from memory.gone import Gone
 from memory.provenance import fact_hash
-from memory.wording import Wording, unstamped
+from memory.wording import Wording
 
 
 def older_or_same(what: Gone) -> Callable[[str], bool]:
@@ -17,7 +18,7 @@ def older_or_same(what: Gone) -> Callable[[str], bool]:
     present, wording = frozenset(map(fact_hash, staying)), Wording(what.corpus)
 
     def likeness(fact: str, among: Iterable[str]) -> float:
-        words = unstamped(fact)
+        words = bare(fact)
         return max((wording.share(words, other) for other in among), default=0.0)
 
     def drops(fact: str) -> bool:

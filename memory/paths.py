@@ -75,11 +75,17 @@ class Homes:
         enabled: bool = True,
         kept: Sequence[Path] = (),
     ) -> None:
-        """`kept` are directories of the host that no project may reach into, besides those of memory."""
+        """`kept` are the host's own directories and files, besides the directories of memory.
+
+        No project's root may lie in such a directory or hold one; such files are closed wherever they lie.
+        """
         self._root = _real(root)
-        self._kept = [_real(each) for each in kept]
+        hosts = [_real(each) for each in kept]
+        self._kept = [each for each in hosts if each.is_dir()]
+        self._files = [each for each in hosts if not each.is_dir()]
         self._settings = settings
         self._enabled = enabled
+        self._overridden = _configured(override, home=None) is not None
         self._template = self._choose(override)
         self._store = Path(*takewhile(lambda part: not _holds_placeholder(part), self._template.parts))
         self._per_project = any(_PROJECT in part for part in self._template.parts)
@@ -87,6 +93,11 @@ class Homes:
             _log.warning("memory.team_off", reason="the memory directory does not differ by project")
         self._directory = lru_cache(maxsize=4096)(self._find_directory)
         self._project_root = lru_cache(maxsize=1024)(self._find_project_root)
+
+    @property
+    def overridden(self) -> bool:
+        """Whether the environment names the directory: writes there are nothing that goes without saying."""
+        return self._overridden
 
     def home(self, principal: str) -> Path:
         """Return the principal's folder."""
@@ -125,7 +136,18 @@ class Homes:
             writable=(directory,),
             repo=project.repo if project else "",
             project_root=root,
+            closed=tuple(self._files) if root else (),
         )
+
+    def overlapping(self, root: Path) -> Path | None:
+        """Return the directory, memory's or the host's, for whose sake a project can't have this root; None if none."""
+        real = _real(root)
+        stores = (self._root, _real(self._store), *self._kept)
+        return next((store for store in stores if store.is_relative_to(real) or real.is_relative_to(store)), None)
+
+    def closed_below(self, root: Path) -> tuple[Path, ...]:
+        """Return the host's files below a root, of which nothing may be read from there."""
+        return tuple(file for file in self._files if file.is_relative_to(_real(root)))
 
     def _choose(self, override: str | None) -> Path:
         sources = (
@@ -155,12 +177,10 @@ class Homes:
     def _find_project_root(self, project: ProjectRef) -> Path | None:
         if project.root is None:
             return None
-        root = _real(project.root)
-        for store in (self._root, _real(self._store), *self._kept):
-            if store.is_relative_to(root) or root.is_relative_to(store):
-                _log.warning("memory.project_root_ignored", project=project.name, reason="it holds the gateway's own")
-                return None
-        return root
+        if self.overlapping(project.root) is not None:
+            _log.warning("memory.project_root_ignored", project=project.name, reason="it holds the gateway's own")
+            return None
+        return _real(project.root)
 
 
 def ensure(scope: Scope) -> bool:
@@ -205,8 +225,9 @@ def readable_path(scope: Scope, path: str) -> Path:
     Of A that is notes and folders: what is no note is in no list of notes, and could not be forgotten.
     """
     real = _of_memory(scope, contained(path, base=scope.memory_dir, roots=scope.readable))
-    if _of_another_project(scope, real):
-        raise PathRefused("this is what the agents of another project keep")
+    _refuse_agents(scope, real)
+    if is_closed(scope, real):
+        raise PathRefused("this file is the gateway's own: nothing of it can be read")
     if real.is_relative_to(scope.memory_dir) and real.suffix != ".md" and real.is_file():
         raise PathRefused("this file is no note: in memory only files whose names end in .md can be read")
     return real
@@ -217,13 +238,33 @@ def writable_path(scope: Scope, path: str) -> Path:
     return _of_memory(scope, contained(path, base=scope.memory_dir, roots=scope.writable))
 
 
-def _of_another_project(scope: Scope, real: Path) -> bool:
-    """Tell whether a path lies in the agents' memory of a project whose root lies within this one's."""
+def is_closed(scope: Scope, real: Path) -> bool:
+    """Return whether a real path leads to one of the host's files, be it by a hard link from the project's root."""
+    shown = str(real).casefold()  # some file systems don't know letter case
+    return any(shown.startswith(str(file).casefold()) for file in scope.closed) or _is_linked(real, scope.closed)
+
+
+def _is_linked(real: Path, files: Sequence[Path]) -> bool:
+    """Tell whether a path is another name of one of the files, or of what lies beside these under a longer name."""
+    try:
+        facts = real.stat()
+        there = [entry for file in files for entry in os.scandir(file.parent)] if facts.st_nlink > 1 else []
+    except OSError:  # nothing is there to be read
+        return False
+    linked = [entry.name for entry in there if entry.inode() == facts.st_ino]
+    return any(name.startswith(file.name) for name in linked for file in files)
+
+
+def _refuse_agents(scope: Scope, real: Path) -> None:
+    """Refuse what agents keep below the project's root if memory is off, and if it belongs to a project within it."""
     root = scope.project_root
     if root is None or real.is_relative_to(scope.memory_dir) or not real.is_relative_to(root):
-        return False
-    folder = real.relative_to(root).parent.parts
-    return any(name.casefold() in {AGENT_MEMORY, AGENT_MEMORY_LOCAL} for name in folder[2:])
+        return
+    names = [name.casefold() for name in real.relative_to(root).parts]
+    if not scope.enabled and any(name.startswith(AGENT_MEMORY) for name in names):
+        raise PathRefused("memory is off here, and so is what agents keep")
+    if any(name in {AGENT_MEMORY, AGENT_MEMORY_LOCAL} for name in names[2:-1]):
+        raise PathRefused("this is what the agents of another project keep")
 
 
 def in_team(scope: Scope, path: Path) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import regex
 
-from memory import names
+from memory import fact_stamp, names
 from memory.facts import facts
 from memory.provenance import fact_hash
 from memory.rank import FUNCTION_WORDS
@@ -20,6 +20,8 @@ _ORDINARY = frozenset(
     "ruby sandy sky stew sue summer victor violet wade".split()
 )
 """Names that are words as well: in lower case they are taken for those."""
+_CLAUSE = regex.compile(r"[,;.!?。、，；]|\b(?:and|but|und|aber|et|mais|y|pero)\b", regex.IGNORECASE)
+_LONGEST = 400  # characters of names alone that belong to what follows them
 _SHORTEST = 3  # letters of a name that is known in lower case: `al` and `ed` stand for much else
 
 
@@ -33,11 +35,14 @@ class People:
 
     def __init__(self, before: Mapping[str, str], said_by: Mapping[str, Collection[str]]) -> None:
         self._said_by = said_by
+        # A fact that is cut into parts is asked for with each, and a heading with all that stands under it.
+        self._recorded: dict[str, frozenset[str]] = {}
+        self._named: dict[str, frozenset[str]] = {}
         by_note = {note: list(map(names.plain, facts(text))) for note, text in before.items()}
         speakers = [names.plain(name) for each in said_by.values() for name in each]
-        written = [name for each in by_note.values() for fact in each for name in names.behind(fact)]
+        written = [name for each in by_note.values() for fact in each for name in fact_stamp.behind(fact)]
         logs = (each for note, each in by_note.items() if note.startswith(f"{LOGS}/"))
-        logged = [name for each in logs for fact in each for name in names.spoke(fact)]
+        logged = [name for each in logs for fact in each for name in fact_stamp.spoke(fact)]
         alike = _alike([*speakers, *written, *logged])
         self._whole = _one_word([*alike, *filter(_NUMBERED.fullmatch, speakers)])
         self._speakers = frozenset(map(self._key, speakers))
@@ -48,8 +53,9 @@ class People:
             self._kin[self._key(name)].add(names.key(name))
         self._known = self._known.union(self._kin)
         self._unspaced = _by_length(filter(_UNSPACED.search, self._known))
-        titled = map(self._key, (*speakers, *logged, *(name for name in written if not name[:1].islower())))
+        titled = set(map(self._key, (*speakers, *logged, *(name for name in written if not name[:1].islower()))))
         self._in_lower_case = frozenset(key for key in titled if len(key) >= _SHORTEST) - _ORDINARY
+        self._titled = frozenset(titled)
         self._name_stems = frozenset[str]().union(*map(stems, (*speakers, *written, *logged)))
 
     def of(self, text: str, *, context: str = "") -> frozenset[str]:
@@ -58,19 +64,42 @@ class People:
         named = self._mentioned(text)
         behind = {
             key
-            for name in names.behind(text)
+            for name in fact_stamp.behind(text)
             if (key := self._key(name)) in self._speakers
             or (names.may_name(key) and not (named and name[:1].islower()))
         }
         return named | behind or self._mentioned(names.plain(context))
 
+    def named(self, text: str) -> frozenset[str]:
+        """Return whom a text names, wherever in it."""
+        if text not in self._named:
+            self._named[text] = self._mentioned(names.plain(text))
+        return self._named[text]
+
+    def sure(self, people: frozenset[str]) -> frozenset[str]:
+        """Return those of these who are people, and not words such as `by` that stand before a date in brackets."""
+        return people & (self._titled | self._kin.keys())
+
+    def speakers(self, text: str) -> frozenset[str]:
+        """Return who said a fact, as far as that stands behind it in the exact form."""
+        stamp = fact_stamp.stamped(names.plain(text))
+        return self.sure(frozenset(map(self._key, fact_stamp.several(stamp.name)))) if stamp else frozenset()
+
+    def spoken_of(self, texts: Iterable[str]) -> frozenset[str]:
+        """Return whom some texts name otherwise than as those who said it."""
+        named = (self._mentioned(fact_stamp.unstamped(names.plain(text))) for text in texts)
+        return self.sure(frozenset[str]().union(*named))
+
     def labelled(self, text: str) -> frozenset[str]:
         """Return what stands where a speaker does: of a fact that is nobody's it is taken for one."""
-        return frozenset(map(self._key, names.before(names.plain(text))))
+        return frozenset(map(self._key, fact_stamp.before(names.plain(text))))
 
     def recorded(self, text: str) -> frozenset[str]:
         """Return who said a fact, by the host's record."""
-        return frozenset(map(self._key, map(names.plain, self._said_by.get(fact_hash(text), ()))))
+        if text not in self._recorded:
+            said_by = self._said_by.get(fact_hash(text), ())
+            self._recorded[text] = frozenset(map(self._key, map(names.plain, said_by)))
+        return self._recorded[text]
 
     def possibly(self, people: frozenset[str]) -> frozenset[str]:
         """Return all whom these may be: with a whole name the first word that others have too, and the reverse."""
@@ -79,17 +108,29 @@ class People:
     def words(self, text: str) -> frozenset[str]:
         """Return what a fact says, without names: its own words as they are compared."""
         text = names.plain(text)
-        labels = (label for label in names.before(text) if not self._mentioned(label))  # else it is part of a sentence
-        found = stems(names.unstamped(text)) - self._name_stems - stems(" ".join(labels))
+        # A label that mentions somebody is part of a sentence.
+        labels = (label for label in fact_stamp.before(text) if not self._mentioned(label))
+        found = stems(fact_stamp.unstamped(text)) - self._name_stems - stems(" ".join(labels))
         return found - EMPTY or found
+
+    def clauses(self, text: str) -> list[tuple[frozenset[str], frozenset[str]]]:
+        """Return whom each clause of a fact names, with its words; names alone belong to the clause that follows."""
+        found: list[tuple[frozenset[str], frozenset[str]]] = []
+        waiting = ""
+        for clause in _CLAUSE.split(fact_stamp.unstamped(names.plain(text))):
+            waiting += f" {clause}"
+            if len(waiting) > _LONGEST or self.words(waiting) - self._name_stems:
+                found.append((self._mentioned(waiting), self.words(waiting)))
+                waiting = ""
+        return found
 
     def _mentioned(self, text: str) -> frozenset[str]:
         whole = self._joined(text)
         words = {
             name
             for word in names.WORD.findall(whole)
-            for name in (word.casefold(), word.casefold().removesuffix("'s"))
-            if not word[:1].islower() or names.MADE_UP.search(word) or name in self._in_lower_case
+            for name in (word.casefold(), word.casefold().removesuffix("'s"), word.casefold().strip("_"))
+            if not word.lstrip("_")[:1].islower() or names.MADE_UP.search(word) or name in self._in_lower_case
         }
         return self._known.intersection(words) | self._within(whole.casefold())
 

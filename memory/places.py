@@ -11,7 +11,7 @@ from memory.agent_memory import agent_scope
 from memory.agents import Agent, AgentMemory
 from memory.disk import walk
 from memory.errors import MemoryFault
-from memory.facts import is_index
+from memory.index import is_index
 from memory.paths import AGENT_MEMORY, AGENT_MEMORY_LOCAL, TEAM, folder_name
 from memory.prompt import NOTE_BYTES, read_text
 from memory.scan import NoteHeader

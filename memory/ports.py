@@ -1,6 +1,6 @@
 """What memory asks of its host. Each port is the fewest methods that memory needs, with its guarantee.
 
-The gateway implements them; doubles for tests stand beside the tests of this package.
+The gateway implements them; doubles of those with a guarantee to keep are in `memory.doubles`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,6 +58,8 @@ class RunReport:
     """
     left_out: tuple[str, ...] = ()
     """The kind of each secret that was left out of what was written."""
+    opened: tuple[str, ...] = ()
+    """The notes and day logs of A that it has read, by name, each once."""
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
@@ -156,10 +158,11 @@ class Said:
 class History(Protocol):
     """The stored transcripts of a scope. Reads only what belongs to the scope's principal and project."""
 
-    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> int:
-        """Count stretches of the scope's conversations without an hour's silence that ended after `since`.
+    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> Sequence[datetime]:
+        """Return when those stretches of the scope's conversations without an hour's silence ended that did so after.
 
-        Stops at `enough`, so that no more of a long history is read than is needed to know that there are so many.
+        The newest first, and at most `enough`, so that no more of a long history is read than is needed to know that
+        there are so many.
         """
 
     async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:

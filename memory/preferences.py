@@ -110,7 +110,8 @@ def _judged(found: bytes | str, settings: MemorySettings, *, source: str) -> Map
 
 
 def _wish(part: Part, value: object, settings: MemorySettings, *, source: str) -> Mapping[Part, str]:
-    said = str(value).strip().casefold()
+    known = isinstance(value, str | bool) or value in (0, 1)  # a number may have more digits than can be written out
+    said = str(value).strip().casefold() if known else ""
     if said in _OFF:
         return {part: ""}
     if said not in _ON:

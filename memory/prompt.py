@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 
 from memory import prompt_sections as sections
 from memory.comments import without_comments
+from memory.counts import listed
 from memory.decoding import decoded
 from memory.disk import Folder, walk
 from memory.errors import PathRefused
@@ -37,6 +38,7 @@ _INDEX_BYTES = 8 * 1024 * 1024
 
 _KIB = 1024
 _TOLD = 40
+_LONGEST_NAME = 120
 _log = structlog.get_logger(__name__)
 
 
@@ -265,8 +267,14 @@ def tail_note(changed: Sequence[str], gone: Sequence[str] = ()) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    listed = ", ".join(f"`{' '.join(name.split())}`" for name in names[:_TOLD])
-    return listed + (f" and {len(names) - _TOLD} more" if len(names) > _TOLD else "")
+    return listed([f"`{_name(name)}`" for name in names], _TOLD)
+
+
+def _name(name: str) -> str:
+    """Return a name that stays within its quotes, on one line, and is none for a speech: others may have given it."""
+    plain = "".join(sign if sign.isprintable() and sign not in "`<>" else " " for sign in name)
+    shown = " ".join(plain.split())
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[:_LONGEST_NAME]}…"
 
 
 def index_targets(prompt: str) -> frozenset[str]:

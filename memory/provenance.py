@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from memory.errors import WriteRefused
-from memory.facts import described, facts, facts_of, is_index
+from memory.fact_stamp import bare, labelled, several, stamped
+from memory.facts import described, facts, facts_of
+from memory.index import is_index
+from memory.log_marks import adds_mark
 from memory.relative_days import unresolved
 from memory.scan import LOGS
 from memory.scope import Scope
-from memory.wording import CARRIED, Wording, unstamped
+from memory.wording import CARRIED, Wording
 
 T = TypeVar("T")
 
@@ -38,6 +41,7 @@ class Spoken:
     """A sentence of a human that a fact may stem from."""
 
     message_id: int
+    """0 while it is not stored: it is that of the turn under way."""
     account: str
     """As `telegram:42`; the speaker's name is data only."""
     speaker: str
@@ -124,12 +128,12 @@ def origin(fact: str, *, gone: Sequence[Placed], heard: Sequence[Spoken]) -> Pla
         if old.hash == same:
             return old
     wording = Wording([fact, *(old.fact for old in gone), *(spoken.text for spoken in heard)])
-    words = unstamped(fact)
+    words = bare(fact)
     said = _best(heard, [wording.share(words, spoken.text) for spoken in heard], at_least=SUPPORTED)
-    older = _best(gone, [wording.share(words, unstamped(old.fact)) for old in gone], at_least=CARRIED)
+    older = _best(gone, [wording.share(words, bare(old.fact)) for old in gone], at_least=CARRIED)
     if older is None or said is None:
         return older or said
-    new = wording.share_of_new(words, said.text, besides=unstamped(older.fact))
+    new = wording.share_of_new(words, said.text, besides=bare(older.fact))
     return said if new >= _MOST else older
 
 
@@ -141,7 +145,30 @@ def _best(among: Sequence[T], shares: Sequence[float], *, at_least: float) -> T 
 
 def source(spoken: Spoken) -> Source:
     """Return a sentence as the source of a fact."""
-    return Source(account=spoken.account, speaker=spoken.speaker, message_id=spoken.message_id, at=spoken.at)
+    number = spoken.message_id or None
+    return Source(account=spoken.account, speaker=spoken.speaker, message_id=number, at=spoken.at)
+
+
+def named_in(fact: str) -> list[str]:
+    """Return who stands with a fact as the ones who said it: in the stamp behind it, or before it as in a log."""
+    stamp, label = stamped(fact), labelled(fact)
+    before = label.name if label is not None and label.timed else ""
+    return several((stamp.name if stamp is not None else "") or before)
+
+
+def called(heard: Sequence[Spoken], name: str) -> list[Spoken]:
+    """Return what was said by those of this name, or else by those whose name begins with it."""
+    exact = [spoken for spoken in heard if _plain(spoken.speaker) == _plain(name)]
+    return exact or [spoken for spoken in heard if goes_by(spoken.speaker, name)]
+
+
+def goes_by(speaker: str, name: str) -> bool:
+    """Return whether somebody of this name may be meant by that one: by the whole of it, or by how it begins."""
+    return f"{_plain(speaker)} ".startswith(f"{_plain(name)} ")
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.split()).casefold()
 
 
 def sole_speaker(heard: Sequence[Spoken]) -> Source | None:
@@ -149,7 +176,7 @@ def sole_speaker(heard: Sequence[Spoken]) -> Source | None:
     if len({spoken.account for spoken in heard}) != 1:
         return None
     last = heard[-1]
-    message = last.message_id if len(heard) == 1 else None
+    message = (last.message_id or None) if len(heard) == 1 else None
     return Source(account=last.account, speaker=last.speaker, message_id=message, at=last.at)
 
 
@@ -182,6 +209,8 @@ def _older(new: Placed, among: Sequence[Placed]) -> Placed | None:
 
 Erased = Callable[[], Awaitable[bool]]
 """Returns whether anything that a run may have read was forgotten since the run began."""
+Keep = Callable[["Witness", Sequence[Placed]], Awaitable[None]]
+"""Records who said the facts that a change is about to put into a note, as far as the witness knows."""
 
 
 class Witness:
@@ -189,12 +218,16 @@ class Witness:
 
     `added` and `gone` hold what is new and what went, in sum over the run. With `erased` no new line passes once
     something was forgotten, be it a pointer or part of a header: the run may have read it before, and word it anew.
-    With `today`, the day on which it is told what it notes, a fact in which a day has no date is refused once.
+    With `today`, the day on which it is told what it notes, a fact in which a day has no date is refused once. `keep`
+    is called before the change is made, so that whatever ends the run after it leaves no fact without its author.
     """
 
-    def __init__(self, erased: Erased | None = None, *, today: str = "") -> None:
+    def __init__(self, erased: Erased | None = None, *, today: str = "", keep: Keep | None = None) -> None:
         self._erased = erased
         self._today = today
+        self._keep = keep
+        self.kept: set[tuple[str, str]] = set()
+        """The facts, by note and hash, of which `keep` has recorded a source: the first known of them there."""
         self._undated: set[str] = set()
         self._added: dict[tuple[str, str], Placed] = {}
         self._gone: dict[tuple[str, str], Placed] = {}
@@ -215,7 +248,10 @@ class Witness:
             raise WriteRefused("something was forgotten meanwhile, and this may tell it: nothing new is noted any more")
         if not path.is_relative_to(scope.memory_dir):
             return
-        came, went = came_and_went(path.relative_to(scope.memory_dir).as_posix(), before, after)
+        note = path.relative_to(scope.memory_dir).as_posix()
+        if note.startswith(f"{LOGS}/") and adds_mark(before, after):
+            raise WriteRefused("a mark such as `<!-- m7 -->` names the message of a line: leave it out of what you add")
+        came, went = came_and_went(note, before, after)
         moved_here = {placed.hash for placed in (*went, *self.gone)}
         fresh = [placed for placed in came if placed.hash not in moved_here]
         if fresh:
@@ -225,6 +261,8 @@ class Witness:
             for placed in moved:
                 if out_of.pop((placed.note, placed.hash), None) is None:
                     into[placed.note, placed.hash] = placed
+        if self._keep is not None and came:
+            await self._keep(self, came)
 
     def origin(self, fact: Placed, *, heard: Sequence[Spoken]) -> "Placed | Spoken | Source | None":
         """Return what a fact that the run has added stems from; `heard` is what the run acts on."""

@@ -21,7 +21,6 @@ from memory.scan import TYPES
 Betrays = Callable[[str], bool]
 
 _DESCRIPTION = 100
-_LONGEST_NUMBER = 10_000  # bits; Python refuses to write out much longer ones
 _SUFFIX = re.compile(r"(?:\.conflict-[0-9a-f]{8})?\.md\Z")  # team sync must still see that it is a conflict copy
 _NEUTRAL = re.compile(rf"note-[0-9a-f]{{8}}(?:-\d+)?{_SUFFIX.pattern}")
 _FIXED = re.compile(rf"\A(?:name|description|type):(?: *(?:{'|'.join(TYPES)})\b)?")
@@ -149,8 +148,6 @@ def _cleared(value: object, betrays: Betrays) -> object:
     """Return a value of a header without what betrays in it, `_GONE` if that is all of it."""
     if isinstance(value, str):
         return _GONE if betrays(value) else value
-    if isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER:
-        return _GONE
     if isinstance(value, dict):
         entries = ((key, _entry(str(key), each, betrays)) for key, each in value.items())
         return _unless_told({key: left for key, left in entries if left is not _GONE}, value, betrays)

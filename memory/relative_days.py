@@ -1,7 +1,8 @@
 """Words that name a day only to whoever knows when they were said: yesterday, nächsten Freitag, 下周.
 
-A list of words in English, German, Chinese and Japanese, and nothing clever: it is asked of each new fact whether it
-holds such a word and no date besides the one on which it was said.
+A list of words in English, German, Chinese and Japanese, and nothing clever. It is asked of each new fact whether it
+holds such a word and no date besides the one on which it was said; and what a fact says without such words has to be
+left once a rewrite has put the date in their place.
 """
 
 from collections.abc import Collection
@@ -12,15 +13,15 @@ from memory.fact_stamp import stamped
 
 _DAYS = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _SPANS = r"(?:day|night|week|weekend|month|quarter|year|spring|summer|autumn|fall|winter)"
-_NUMBER = r"(?:\d+|an?|one|two|three|four|five|six|seven|ten|a few|a couple of)"
+_NUMBER = r"(?:(?<!\d)\d{1,4}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|a few|a couple of)"
 _TAGE = r"(?:Mon|Diens|Donners|Frei|Sams|Sonn)tags?|Mittwochs?|Sonnabends?"
 _ZEITEN = (
     r"(?:Tage?[ns]?|Nacht|Wochen?|Wochenendes?|Monate?[ns]?|Quartals?|Jahre?[ns]?"
     r"|Frühlings?|Sommers?|Herbste?s?|Winters?)"
 )
-_ZAHL = r"(?:\d+|eine[mrn]?|zwei|drei|vier|fünf|sechs|sieben|acht|zehn|ein paar|wenigen)"
+_ZAHL = r"(?:(?<!\d)\d{1,4}|eine[mrn]?|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf|ein paar|wenigen)"
 _NEXT = r"(?:(?:über)?nächste|letzte|kommende|vorige|vergangene|diese)[nrsm]?"
-_WEEK = r"(?:周|週|星期|礼拜|禮拜|月)"
+_WEEK = r"(?:(?:周|週|星期|礼拜|禮拜)[一二三四五六日天末]?|月)"
 
 _TODAY = r"(?i:\b(?:today|tonight|this (?:morning|afternoon|evening)|heute)\b)|今天|今日|今晚"
 _RELATIVE = regex.compile(
@@ -32,8 +33,14 @@ _RELATIVE = regex.compile(
     r"|(?i:\b(?:übermorgen|vorgestern|gestern)\b)|(?<!\b(?:am|jeden|guten) )\bmorgen\b"
     rf"|(?i:\b{_NEXT} (?:{_TAGE}|{_ZEITEN})\b)|(?i:\bbis (?:{_TAGE})\b)"
     rf"|(?i:\b(?:in|vor) {_ZAHL} {_ZEITEN}\b)"
-    rf"|[明昨后後前]天|[明昨]日|去年|明年|今年|(?:下|上|这|這|本)(?:个|個)?{_WEEK}|[来來先今][週月]|来年"
-    r"|[\d一二两兩三四五六七八九十几幾]+(?:天|周|週|个月|個月|年)(?:之?[前后後])"
+    rf"|[明昨后後前]天|[明昨]日|去年|明年|今年|(?:下|上|这|這|本)(?:个|個)?{_WEEK}|来年"
+    r"|[来來先今](?:月|週(?:の?[月火水木金土日]曜日?|末)?)"
+    r"|(?<![\d一二两兩三四五六七八九十几幾])[\d一二两兩三四五六七八九十几幾]{1,6}(?:天|周|週|个月|個月|年)(?:之?[前后後])"
+)
+_LOOSE = regex.compile(  # what a date may stand for as well, though a fact needs none for it
+    rf"{_RELATIVE.pattern}|(?i:\b(?:now|currently|recently|soon|ago|heute|morgen|gestern"
+    rf"|(?:{_NUMBER}|{_ZAHL})\s+(?:{_SPANS}s?|{_ZEITEN}|hours?|minutes?|stunden?|minuten?)"
+    rf"|(?:this|next|last|coming|nächste[nrsm]?|letzte[nrsm]?)\s+\p{{L}}+|{_DAYS}s?|{_TAGE})\b)"
 )
 _MONTH = (
     r"(?:jan(?:uary|uar)?|feb(?:ruary|ruar)?|mar(?:ch)?|märz|apr(?:il)?|may|mai|june?|juni|july?|juli|aug(?:ust)?"
@@ -63,3 +70,8 @@ def unresolved(fact: str, *, said_on: Collection[str]) -> str:
     )
     told = fact if stamp is None or resolves else fact[: stamp.start]
     return "" if _DATE.search(told) else found[0]
+
+
+def without(text: str) -> str:
+    """Return a text without the words that count from the day on which it was said, spans of time among them."""
+    return _LOOSE.sub(" ", text)

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import regex
 
 from memory.claims import all_of, claims
-from memory.names import behind, unstamped
+from memory.fact_stamp import several, stamped
 from memory.numerals import in_figures
 from memory.survival import left_out
 from memory.wording import EMPTY, stems
 
-_STAMP = regex.compile(r"\s\((?:[^()]*,\s*)?\d{4}-\d{2}-\d{2}\)[.。]?\s*\Z")
 _AROUND = ".。!！,;:…\"'“”‘’*_`()[] "
 _DIGIT = regex.compile(r"\p{N}")
 _HEADING = regex.compile(r"^\s{0,3}#{1,6}\s.*", regex.MULTILINE)
@@ -95,4 +94,5 @@ def _form(text: str) -> str:
 
 
 def _undated(claim: str) -> str:
-    return f"{unstamped(claim)} {' '.join(behind(claim))}" if _STAMP.search(claim) else claim
+    stamp = stamped(claim)
+    return claim if stamp is None else " ".join([claim[: stamp.start], *several(stamp.name)])

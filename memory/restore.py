@@ -1,6 +1,5 @@
 """Puts back what a run wrote, and nothing else: what others changed since is merged where that is safe, or left."""
 
-import codecs
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -12,12 +11,14 @@ import anyio.to_thread
 import structlog
 
 from memory import snapshot as snapshots
-from memory.disk import Folder
+from memory.decoding import decoded_exactly
+from memory.disk import Folder, Stored
 from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
 from memory.index import INDEX, merged, pointers, without
 from memory.journal import Written
+from memory.lease_names import writing
 from memory.metadata import parse
-from memory.notes import Notes
+from memory.notes import Notes, content_hash
 from memory.paths import TEAM
 from memory.ports import Leases
 from memory.rewind import Plan, Step, more, plan
@@ -47,20 +48,28 @@ class Restored:
 
 
 async def put_back(
-    scope: Scope, before: Snapshot, written: Mapping[Path, Written], *, notes: Notes, leases: Leases
+    scope: Scope,
+    before: Snapshot,
+    written: Mapping[Path, Written],
+    *,
+    notes: Notes,
+    leases: Leases,
+    wait: float = _SECONDS,
 ) -> Restored:
     """Put back the run's files; no fact from before, nor one that others have added, stands nowhere at any time.
 
     What was before is written first, and only when all of it stands the run's new notes go. Indexes come last: then
     lines that point to notes have lost their files. Folders that the run has made, and that hold nothing now, go too.
-    Doing it again changes nothing, so that one that was cut short can be repeated.
+    Doing it again changes nothing, so that one that was cut short can be repeated. A file gets the very name and bytes
+    that it had: what people's and models' paths are held to says nothing of a file that was there. For each the lease
+    of the memory directory is waited for up to `wait` seconds.
     """
-    putting = _Putting(scope, before, written, notes, leases)
+    putting = _Putting(scope, before, written, notes, leases, wait=wait)
     await putting()
     new = [path for path in written if path not in before.files and path.is_relative_to(scope.memory_dir)]
     if made := await anyio.to_thread.run_sync(_made, scope, before.folder, new):
         with suppress(LeaseLost):  # somebody writes all the time: then they stay
-            async with leases.hold(f"memory:{scope.memory_dir}", seconds=_SECONDS, wait=_SECONDS):
+            async with leases.hold(writing(scope), seconds=_SECONDS, wait=_SECONDS):
                 await anyio.to_thread.run_sync(_remove_empty, made)
     return putting.restored()
 
@@ -69,13 +78,21 @@ class _Putting:
     """One putting back, and what became of each file so far."""
 
     def __init__(
-        self, scope: Scope, before: Snapshot, written: Mapping[Path, Written], notes: Notes, leases: Leases
+        self,
+        scope: Scope,
+        before: Snapshot,
+        written: Mapping[Path, Written],
+        notes: Notes,
+        leases: Leases,
+        *,
+        wait: float,
     ) -> None:
         self._scope = scope
         self._before = before
         self._written = written
         self._notes = notes
         self._leases = leases
+        self._wait = wait
         self._ends: dict[Path, str] = {}
         self._reasons: dict[Path, str] = {}
 
@@ -144,9 +161,18 @@ class _Putting:
         if step.removes and not step.text:
             await self._notes.delete(self._scope, step.path, expected=step.expected)
             return
-        note = await self._notes.write(self._scope, step.path, step.text, expected=step.expected)
-        if note.hash == self._before.hash(step.path):
-            await self._as_before(step.path)
+        await self._put(step.path, step.text, step.expected)
+
+    async def _put(self, path: Path, text: str, expected: str) -> None:
+        """Give a file this text, with its other bytes, mode and time where that is its text of before."""
+        saved = self._before.files.get(path)
+        as_it_was = saved if saved is not None and saved.text == text else None
+        data = text.encode() if as_it_was is None else as_it_was.data
+        async with self._leases.hold(writing(self._scope), seconds=_SECONDS, wait=self._wait) as fence:
+            await fence.check()
+            await anyio.to_thread.run_sync(_put, self._scope, path, data, expected)
+            if as_it_was is not None:
+                await anyio.to_thread.run_sync(_as_before, self._scope, path, as_it_was)
 
     async def _is_same(self, path: Path) -> None:
         """Note that a file's text is as before, by whomever."""
@@ -195,20 +221,18 @@ class _Putting:
 
     async def _write_index(self, path: Path, text: str, expected: str) -> None:
         if text or path in self._before.files:
-            note = await self._notes.write(self._scope, path, text, expected=expected)
-            if note.hash == self._before.hash(path):
-                await self._as_before(path)
+            await self._put(path, text, expected)
             return
         # Nobody else ever deletes an index.
-        async with self._leases.hold(f"memory:{self._scope.memory_dir}", seconds=_SECONDS, wait=_SECONDS):
+        async with self._leases.hold(writing(self._scope), seconds=_SECONDS, wait=self._wait):
             await anyio.to_thread.run_sync(_remove, self._scope, path, expected)
 
     async def _as_before(self, path: Path) -> None:
-        """Give a file whose text is as before its other bytes, mode and time back as well."""
+        """Give a file whose text is as before its bytes, mode and time back as well."""
         if (saved := self._before.files.get(path)) is None:
             return
         with suppress(LeaseLost):  # the text stands
-            async with self._leases.hold(f"memory:{self._scope.memory_dir}", seconds=_SECONDS, wait=_SECONDS):
+            async with self._leases.hold(writing(self._scope), seconds=_SECONDS, wait=self._wait):
                 await anyio.to_thread.run_sync(_as_before, self._scope, path, saved)
 
 
@@ -276,14 +300,30 @@ def _remove(scope: Scope, path: Path, expected: str) -> None:
         at.remove(path.name)
 
 
+def _put(scope: Scope, path: Path, data: bytes, expected: str) -> None:
+    """Put bytes in the place of a file that has this hash; raises `Conflict` if it has another."""
+    with Folder.opened(path.parent, root=scope.memory_dir, create=True) as at:
+        at.replace(path.name, data, unless=lambda: _compare(at.read(path.name, limit=snapshots.LARGEST), expected))
+
+
+def _compare(stored: Stored | None, expected: str) -> None:
+    try:
+        actual = content_hash(decoded_exactly(stored.data)) if stored else ""
+    except UnicodeDecodeError:
+        raise WriteRefused("a file that is no UTF-8 text is in its place by now: move that away") from None
+    if actual != expected:
+        raise Conflict("the file was changed just now", actual=actual)
+    if stored is not None and stored.read_only:
+        raise WriteRefused("the file is read-only: it is kept as it is")
+
+
 def _as_before(scope: Scope, path: Path, saved: Saved) -> None:
-    data = saved.text.encode()
+    present = snapshots.read_one(scope, path)
+    if present is None or present.text != saved.text:  # somebody changes it just now
+        return
     with suppress(OSError, PathRefused), Folder.opened(path.parent, root=scope.memory_dir) as at:
-        stored = at.read(path.name, limit=len(data) + len(codecs.BOM_UTF8))
-        if stored is None or stored.data.removeprefix(codecs.BOM_UTF8) != data:  # somebody changes it just now
-            return
-        if saved.has_mark and stored.data == data:
-            at.replace(path.name, codecs.BOM_UTF8 + data)
+        if present.data != saved.data:
+            at.replace(path.name, saved.data)
         if stat.S_IMODE(path.lstat().st_mode) == snapshots.PRIVATE != saved.mode:
             path.chmod(saved.mode)
         os.utime(path, ns=(saved.mtime_ns, saved.mtime_ns), follow_symlinks=False)

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 from anyio import to_thread
 
-from memory.consolidation import lease_name
 from memory.dailylog import Log, local_day, look, processed_logs
 from memory.disk import Folder
+from memory.lease_names import dreaming, writing
 from memory.ports import Leases
 from memory.scope import Scope
 
@@ -27,8 +27,8 @@ async def delete_old_logs(scope: Scope, *, keep_days: int, now: datetime, leases
     if not old:
         return 0
     async with (
-        leases.hold(lease_name(scope), seconds=seconds, wait=0),
-        leases.hold(f"memory:{scope.memory_dir}", seconds=seconds, wait=seconds) as fence,
+        leases.hold(dreaming(scope), seconds=seconds, wait=0),
+        leases.hold(writing(scope), seconds=seconds, wait=seconds) as fence,
     ):
         await fence.check()
         return await to_thread.run_sync(_delete, scope, old)

@@ -161,7 +161,7 @@ def _scan(directory: Path, team: Path | None, before: _Listing | None, *, began:
             continue
         if entry.name == INDEX:
             continue
-        head = None if _UNLISTABLE.search(entry.name) else _head(entry.name, handle)
+        head = None if _UNLISTABLE.search(entry.name) else _head_or_none(entry.name, handle)
         if head is None:
             passed_over += 1
             continue
@@ -184,6 +184,15 @@ def _header(directory: Path, name: str, mtime: float, head: _Head, *, team: Path
     path = directory / name
     inside = team is not None and path.is_relative_to(team)
     return NoteHeader(path=path, name=name, mtime=mtime, type=head[0], description=head[1], team=inside)
+
+
+def _head_or_none(name: str, folder: int) -> _Head | None:
+    """Return what `_head` does, or None whatever goes wrong: one bad file must not take all others with it."""
+    try:
+        return _head(name, folder)
+    except Exception as error:  # noqa: BLE001  (an edge: these are anybody's files)
+        _log.warning("memory.file_failed", error=type(error).__name__)
+        return None
 
 
 def _head(name: str, folder: int) -> _Head | None:

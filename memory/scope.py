@@ -58,6 +58,9 @@ class Scope:
     writable: tuple[Path, ...]
     repo: str = ""
     project_root: Path | None = None
+    closed: tuple[Path, ...] = ()
+    """Files of the host, such as its database, that may lie in the project's root: of them nothing is read, nor of what
+    lies beside them under a longer name, such as a journal or a copy."""
     opted_out: tuple[OptOut, ...] = ()
     mode_since: datetime | None = None
     """Since when the mode is this one, where somebody has switched it in a chat."""

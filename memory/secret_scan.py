@@ -23,6 +23,8 @@ class Finding:
     label: str
 
 
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+"""A sign that Markdown shows without the backslash in front of it."""
 _BEFORE = r"(?<![A-Za-z0-9])"
 _AFTER = r"(?![A-Za-z0-9])"
 _MIXED = r"(?=[A-Za-z_-]{0,99}[0-9])(?=[a-z0-9_-]{0,99}[A-Z])(?=[A-Z0-9_-]{0,99}[a-z])"
@@ -164,6 +166,29 @@ def cleared(text: str, *, known: str = "") -> tuple[str, tuple[str, ...]]:
         text = rule.pattern.sub(partial(_marked, goes), text)
         taken |= goes
     return text, tuple(taken.values())
+
+
+def secrets_in(name: str, text: str) -> tuple[Finding, ...]:
+    """Return which kinds of secret a text holds, or the whole of its name, also as Markdown shows them."""
+    whole = f"{name}\n{text}"
+    shown = _ESCAPE.sub(r"\1", whole)
+    return scan(whole if shown == whole else f"{whole}\n{shown}")
+
+
+def cleared_as_shown(text: str, *, known: str) -> tuple[str, tuple[str, ...]]:
+    """Return what `cleared` does, but without those secrets either that only Markdown shows.
+
+    Between the signs of such a one stand backslashes; its line loses all of these.
+    """
+    text, left_out = cleared(text, known=known)
+    lines, known = text.splitlines(keepends=True), _ESCAPE.sub(r"\1", known)
+    for number, line in enumerate(lines):
+        shown = _ESCAPE.sub(r"\1", line)
+        without, labels = cleared(shown, known=known) if shown != line else (line, ())
+        if labels:
+            lines[number] = without
+            left_out += labels
+    return "".join(lines), tuple(dict.fromkeys(left_out))
 
 
 def _marked(goes: Mapping[str, str], found: re.Match[str]) -> str:

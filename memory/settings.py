@@ -1,10 +1,20 @@
 """The switches of memory, each with its default, and the chain that decides whether memory is on at all."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    field_validator,
+    model_validator,
+)
 
 from memory.scope import Mode
 
@@ -14,6 +24,26 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 _TRUTHY = frozenset({"1", "true", "yes", "on"})
 _FALSY = frozenset({"0", "false", "no", "off"})
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[!-~]([ \t!-~]*[!-~])?")
+_CONTRACTS = frozenset({"authorization", "content-length", "content-type", "host", "if-match", "if-none-match"})
+"""The headers that a request to a team's server has by itself."""
+_TOKEN = re.compile(r"[!-~]*")
+
+
+def _stripped(value: object) -> object:
+    """Take off what an editor or a file leaves around a token: blanks and line ends."""
+    return value.strip() if isinstance(value, str) else value
+
+
+def _visible(token: SecretStr) -> SecretStr:
+    if not _TOKEN.fullmatch(token.get_secret_value()):
+        raise ValueError("a token is made of visible ASCII characters: look for a blank, a line end or an accent in it")
+    return token
+
+
+Token = Annotated[SecretStr, BeforeValidator(_stripped), AfterValidator(_visible)]
+"""A bearer token, as it stands in a header."""
 
 
 class TeamGrant(BaseModel):
@@ -21,7 +51,7 @@ class TeamGrant(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    token: SecretStr = Field(min_length=16)
+    token: Token = Field(min_length=16)
     repos: tuple[str, ...] = Field(min_length=1)
 
 
@@ -88,7 +118,9 @@ class MemorySettings(BaseModel):
     """A write into team memory from a private chat is staged until confirmed, done at once, or refused."""
     team_server_url: str | None = Field(default=None, pattern="^https?://")
     """The server of team memory; None: this gateway's own store."""
-    team_token: SecretStr | None = None
+    team_token: Token | None = None
+    team_headers: dict[str, SecretStr] = Field(default_factory=dict)
+    """More headers for each request to that server, by name: where it wants a beta header, or another `user-agent`."""
     team_grants: dict[str, TeamGrant] = Field(default_factory=dict)
     """Other gateways that may use this one's team memory, by the name that their writes are signed with."""
     team_timeout: float = Field(default=30.0, gt=0)
@@ -114,6 +146,16 @@ class MemorySettings(BaseModel):
     write_max_bytes: int = Field(default=1024 * 1024, ge=1024)
     lease_seconds: float = Field(default=30.0, gt=0)
     lease_wait: float = Field(default=45.0, ge=0)
+
+    @field_validator("team_headers")
+    @classmethod
+    def _none_of_the_contracts(cls, headers: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        for name, value in headers.items():
+            if not _HEADER.fullmatch(name) or not _HEADER_VALUE.fullmatch(value.get_secret_value()):
+                raise ValueError(f"{name!r}: a header has a name and a value of plain characters, on one line")
+            if name.lower() in _CONTRACTS:
+                raise ValueError(f"{name}: this header is the contract's own; the token goes into team_token")
+        return headers
 
     @model_validator(mode="after")
     def _a_token_for_each(self) -> Self:

@@ -8,17 +8,18 @@ import codecs
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import stat
 import time
 from collections.abc import Generator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from memory.decoding import decoded_exactly
-from memory.disk import Folder, walk
+from memory.disk import Folder, synced, walk
 from memory.errors import PathRefused
 from memory.notes import content_hash
 from memory.paths import TEAM, make_private
@@ -29,19 +30,30 @@ BEFORE = "before"
 PRIVATE = 0o600
 """The mode that every file gets that is written through notes."""
 _FORMS = "forms.json"
+_GONE = ".gone-"
+"""Stands before the name of a folder that is being thrown away."""
 _KEPT = 7
-_LARGEST = 4 * 1024 * 1024
+LARGEST = 4 * 1024 * 1024
+"""The bytes of the largest file that is kept."""
+_WIDE = {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}
+_OLDER = {True: "utf-8-sig", False: "utf-8"}
+"""What stood in the forms of a snapshot instead of an encoding: whether there was a byte order mark."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Saved:
-    """A file as it was."""
+    """A file as it was: its `data` can be written again to the byte, of which the text is a view."""
 
     text: str
     mtime_ns: int
     mode: int = PRIVATE
-    has_mark: bool = False
-    """Whether the byte order mark stood before the text."""
+    encoding: str = "utf-8"
+    """That of the file, with its byte order mark if it has one; what is kept is UTF-8, so that it can be scrubbed."""
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the file."""
+        return _WIDE.get(self.encoding, b"") + self.text.encode(self.encoding)
 
     @property
     def hash(self) -> str:
@@ -73,6 +85,10 @@ def kept_beside(scope: Scope) -> Path:
 
 def folders(scope: Scope) -> list[Path]:
     """Return the folders of all snapshots that are kept, oldest first. Blocks."""
+    return [path for path in _beside(scope) if not path.name.startswith(_GONE)]
+
+
+def _beside(scope: Scope) -> list[Path]:
     home = kept_beside(scope)
     return sorted(path for path in home.iterdir() if path.is_dir()) if home.is_dir() else []
 
@@ -86,12 +102,10 @@ def take(scope: Scope, now: datetime) -> Snapshot:
         make_private(folder / BEFORE / name)
     for path, saved in files.items():
         _copy(folder / BEFORE / path.relative_to(scope.memory_dir), saved)
-    forms = {name_hash(scope, path): (saved.mode, saved.has_mark) for path, saved in files.items()}
-    (folder / _FORMS).touch(mode=PRIVATE)
-    (folder / _FORMS).write_text(json.dumps(forms))
-    for old in folders(scope)[:-_KEPT]:
-        if old != folder:
-            shutil.rmtree(old)
+    _keep_forms(folder, {name_hash(scope, path): (saved.mode, saved.encoding) for path, saved in files.items()})
+    for old in [each for each in folders(scope)[:-_KEPT] if each != folder]:
+        discard(old)
+    _sweep(scope)
     return Snapshot(folder=folder, files=files)
 
 
@@ -107,21 +121,27 @@ def _next_folder(scope: Scope, now: datetime) -> Path:
 def load(scope: Scope, folder: Path) -> Snapshot:
     """Return a snapshot as it lies on disk now, where what was forgotten since is no longer in it. Blocks."""
     forms, files = _forms(folder), state(scope, folder / BEFORE)
-    known = {path: forms.get(name_hash(scope, path), (PRIVATE, False)) for path in files}
+    known = {path: forms.get(name_hash(scope, path), (PRIVATE, "utf-8")) for path in files}
     return Snapshot(
         folder=folder,
-        files={path: replace(saved, mode=known[path][0], has_mark=known[path][1]) for path, saved in files.items()},
+        files={path: replace(saved, mode=known[path][0], encoding=known[path][1]) for path, saved in files.items()},
     )
 
 
-def _forms(folder: Path) -> Mapping[str, tuple[int, bool]]:
-    """Return the mode of each file, and whether it had a byte order mark, by the hash of its name."""
+def _forms(folder: Path) -> Mapping[str, tuple[int, str]]:
+    """Return the mode and the encoding of each file, by the hash of its name."""
     try:
-        return {
-            name: (int(mode), bool(mark)) for name, (mode, mark) in json.loads((folder / _FORMS).read_text()).items()
-        }
+        kept = json.loads((folder / _FORMS).read_text()).items()
+        return {name: (int(mode), _OLDER.get(form, form)) for name, (mode, form) in kept}
     except (OSError, ValueError):  # it was taken by an older version, or killed just then
         return {}
+
+
+def _keep_forms(folder: Path, forms: Mapping[str, tuple[int, str]]) -> None:
+    beside = folder / f"{_FORMS}.tmp"
+    beside.touch(mode=PRIVATE)
+    beside.write_text(json.dumps(forms))
+    beside.replace(folder / _FORMS)
 
 
 def name_hash(scope: Scope, path: Path) -> str:
@@ -152,16 +172,32 @@ def keep(scope: Scope, folder: Path, path: Path, text: str) -> None:
 
     A kill leaves the one or the other.
     """
-    present = read_one(scope, path)
+    present = read_one(scope, path) or Saved(text="", mtime_ns=time.time_ns())
+    _keep_forms(folder, {**_forms(folder), name_hash(scope, path): (present.mode, present.encoding)})
     place = folder / BEFORE / path.relative_to(scope.memory_dir)
     beside = place.with_suffix(".tmp")
-    _copy(beside, Saved(text=text, mtime_ns=present.mtime_ns if present else time.time_ns()))
+    _copy(beside, replace(present, text=text))
     beside.replace(place)
 
 
 def discard(folder: Path) -> None:
-    """Forget a snapshot that differs from nothing. Blocks."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Throw away a snapshot that nobody needs: it is old, nothing differs from it, or all is put back. Blocks.
+
+    It is no snapshot any more before the first of its files goes: one that has lost its record would be taken for that
+    of a run that was killed, and put back.
+    """
+    gone = folder.with_name(f"{_GONE}{folder.name}-{secrets.token_hex(4)}")
+    with suppress(FileNotFoundError):
+        folder.rename(gone)
+        synced(folder.parent)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _sweep(scope: Scope) -> None:
+    """Clear what is left of folders that were being thrown away when somebody was killed."""
+    for left in _beside(scope):
+        if left.name.startswith(_GONE):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def read_all(scope: Scope) -> dict[Path, Saved]:
@@ -186,16 +222,21 @@ def read_one(scope: Scope, path: Path) -> Saved | None:
         return None
     try:
         with Folder.opened(path.parent, root=scope.memory_dir) as at:
-            stored = at.read(path.name, limit=_LARGEST)
+            stored = at.read(path.name, limit=LARGEST)
     except (OSError, PathRefused):
         return None
-    if stored is None or len(stored.data) > _LARGEST:
+    if stored is None or len(stored.data) > LARGEST:
         return None
     try:
         text, mode = decoded_exactly(stored.data), stat.S_IMODE(path.lstat().st_mode)
     except (UnicodeDecodeError, OSError):
         return None
-    return Saved(text=text, mtime_ns=stored.mtime_ns, mode=mode, has_mark=stored.data.startswith(codecs.BOM_UTF8))
+    return Saved(text=text, mtime_ns=stored.mtime_ns, mode=mode, encoding=_encoding(stored.data))
+
+
+def _encoding(data: bytes) -> str:
+    marks = {**_WIDE, "utf-8-sig": codecs.BOM_UTF8}
+    return next((name for name, mark in marks.items() if data.startswith(mark)), "utf-8")
 
 
 def is_log(scope: Scope, path: Path) -> bool:

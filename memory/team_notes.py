@@ -8,8 +8,8 @@ from typing import Protocol, Self
 from anyio import to_thread
 
 from memory.authorship import Byline, signed
-from memory.errors import Conflict, WriteRefused
-from memory.notes import INDEX, Note, NoteMissing, Notes, Watch, content_hash
+from memory.errors import Conflict, NoteMissing, WriteRefused
+from memory.notes import INDEX, Note, Notes, Watch, content_hash
 from memory.paths import in_team, readable_path
 from memory.ports import Fence
 from memory.scope import Scope

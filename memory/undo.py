@@ -10,10 +10,10 @@ import anyio.to_thread
 
 from memory import journal as journals
 from memory import snapshot as snapshots
-from memory.consolidation import lease_name
 from memory.errors import LeaseLost
 from memory.journal import AFTER, Journal, Record
 from memory.judgement import NoSources, Sources, moves_between
+from memory.lease_names import dreaming, extracting
 from memory.notes import Notes
 from memory.ports import UNMETERED, Clock, Leases, Meter
 from memory.restore import Restored, put_back
@@ -71,9 +71,9 @@ class Undo:
         try:
             async with AsyncExitStack() as stack:
                 # The lease of extraction is also that of forgetting: else it could come between reading and writing.
-                extraction = self._leases.hold(f"extract:{scope.memory_dir}", seconds=seconds, wait=_WAIT_SECONDS)
+                extraction = self._leases.hold(extracting(scope), seconds=seconds, wait=_WAIT_SECONDS)
                 await stack.enter_async_context(extraction)
-                await stack.enter_async_context(self._leases.hold(lease_name(scope), seconds=seconds, wait=0))
+                await stack.enter_async_context(self._leases.hold(dreaming(scope), seconds=seconds, wait=0))
                 if await anyio.to_thread.run_sync(journals.unfinished, scope):
                     return Undone(found=True, busy=True)  # a later one, which is to be put back before this
                 return await self._take_back(scope)
@@ -95,7 +95,9 @@ class Undo:
         before = await anyio.to_thread.run_sync(snapshots.load, scope, folder)
         written = await anyio.to_thread.run_sync(Journal(scope, folder).written)
         changed = await anyio.to_thread.run_sync(snapshots.read_all, scope)
-        restored = await put_back(scope, before, written, notes=self._notes, leases=self._leases)
+        restored = await put_back(
+            scope, before, written, notes=self._notes, leases=self._leases, wait=self._settings.lease_wait
+        )
         now = await anyio.to_thread.run_sync(snapshots.read_all, scope)
         await self._ledger.carry(scope, await anyio.to_thread.run_sync(moves_between, scope, changed, now))
         if restored.failed:

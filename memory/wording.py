@@ -8,9 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-import regex
-
-from memory import names
+from memory.fact_stamp import bare
 from memory.rank import FUNCTION_WORDS, terms
 
 CARRIED = 0.6
@@ -22,23 +20,22 @@ _STEM = 4
 _PART = 0.8
 _PART_STEMS = 3  # fewer words may be a name alone
 _ROUNDING = 1e-9  # sums of the same weights in another order differ by less
-_CLOCK = regex.compile(r"\A\d{1,2}:\d{2}\s+")
 
 
 def stems(text: str) -> frozenset[str]:
     """Return the words of a text as they are compared: their beginnings, or overlapping pairs of unspaced scripts."""
-    return frozenset(term[:_STEM] for term in terms(text))
+    return frozenset(ordered(text))
+
+
+def ordered(text: str) -> Iterator[str]:
+    """Yield the words of a text as they are compared, each as often as it stands there, in their order."""
+    return (term[:_STEM] for term in terms(text))
 
 
 EMPTY = stems(
     f"{FUNCTION_WORDS} a an am as at be by d do go he i if in is it ll m me my no of on or re s so t to up ve we"
 )
 """Words, as `stems` has them, that say nothing of what a text is about."""
-
-
-def unstamped(fact: str) -> str:
-    """Take off the name and date behind a fact, and a log's time before it: they are about it, not in it."""
-    return names.unstamped(_CLOCK.sub("", fact))
 
 
 class Shares:
@@ -52,8 +49,8 @@ class Shares:
 
     def of(self, words: Collection[str], within: Collection[str]) -> float:
         """Return how much of `words` stands in `within`, from 0 to 1."""
-        total = sum(map(self._weight, words))
-        return sum(self._weight(word) for word in words if word in within) / total if total else 0.0
+        total = sum(map(self.weight, words))
+        return sum(self.weight(word) for word in words if word in within) / total if total else 0.0
 
     def known(self, words: Iterable[str]) -> frozenset[str]:
         """Return those of the words that any of the texts has."""
@@ -61,7 +58,7 @@ class Shares:
 
     def needed(self, words: Collection[str], *, share: float = CARRIED) -> Iterator[str]:
         """Yield the weightiest words: a text that has none of them does not hold `share` of all."""
-        weighed = sorted(((self._weight(word), word) for word in words), reverse=True)
+        weighed = sorted(((self.weight(word), word) for word in words), reverse=True)
         rest = sum(weight for weight, _ in weighed)
         enough = rest * share * (1 - _ROUNDING)
         for weight, word in weighed:
@@ -70,7 +67,8 @@ class Shares:
             yield word
             rest -= weight
 
-    def _weight(self, word: str) -> float:
+    def weight(self, word: str) -> float:
+        """Return how much a word counts."""
         return self._weights.get(word, self._unknown)
 
 
@@ -104,6 +102,17 @@ class Holders:
         return [place for place in sorted(near) if self._shares.of(self._among[place], words) >= CARRIED]
 
 
+def vanished(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """Return the facts that are in none of the facts afterwards, be it in other words."""
+    exact = {fact.casefold() for fact in after}
+    missing = [fact for fact in before if fact.casefold() not in exact]
+    if not missing:
+        return []
+    words = {fact: stems(fact) for fact in (*before, *after)}
+    holders = Holders(Shares(words.values()), [words[fact] for fact in after])
+    return [fact for fact in missing if not holders.holding(words[fact])]
+
+
 class Wording:
     """Compares texts as they are written."""
 
@@ -128,7 +137,7 @@ class Tellings:
 
     def __init__(self, wording: Wording, facts: Iterable[str]) -> None:
         facts = list(facts)
-        self._bare = Holders(wording.shares, [stems(unstamped(fact)) for fact in facts])
+        self._bare = Holders(wording.shares, [stems(bare(fact)) for fact in facts])
         self._whole = Holders(wording.shares, list(map(stems, facts)))
 
     def told_by(self, text: str) -> bool:

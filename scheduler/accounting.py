@@ -12,6 +12,8 @@ from scheduler.runs import JobRun, Runs
 _APART = timedelta(minutes=5)
 """More than the clocks of replicas may differ, and than the record of a run takes to be stored."""
 
+_NO_MORE = "this version has no job of that name, so nothing takes it up"
+
 Key = tuple[str, str]
 """A job and a scope, or a scope and a slot."""
 
@@ -37,6 +39,8 @@ class Accounting:
         self._noted: dict[Key, str] = {}
         self._turned_away: dict[Key, set[str]] = {}
         self._since: datetime | None = None
+        self._known: Collection[str] = ()
+        """The declared jobs, and others that have runs without an end: those of a former version, or a newer one."""
 
     def turn_away(self, job: Job, dues: Sequence[Due]) -> None:
         """Remember that slots of one scope found an earlier firing still at it; only a job that skips loses them."""
@@ -90,17 +94,23 @@ class Accounting:
         """
         now = self._clock()
         left: list[JobRun] = []
-        for run in await self._runs.without_end(self._jobs.keys(), since=self._since):
+        for run in await self._without_end():
             if run.stopped(now) and self._is_lost(run, looked, found):
-                await self._execution.cut_off(self._jobs[run.job], run)
+                await self._execution.cut_off(run, note="" if run.job in self._jobs else _NO_MORE)
             else:
                 left.append(run)
         self._since = min((run.started_at for run in left), default=now) - _APART
+        self._known = {*self._jobs, *(run.job for run in left)}
+
+    async def _without_end(self) -> Sequence[JobRun]:
+        if self._since is None:
+            return await self._runs.without_end()
+        return await self._runs.without_end_since(self._since, self._known)
 
     def _is_lost(self, run: JobRun, looked: Job, found: Collection[Key]) -> bool:
         """Return whether no policy takes the run up again; where a finder says what is due, only it can tell."""
-        job = self._jobs[run.job]
-        if run.by_hand:
+        job = self._jobs.get(run.job)
+        if run.by_hand or job is None:
             return True
         if job is looked:
             return (run.scope, run.slot) not in found

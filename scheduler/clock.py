@@ -1,6 +1,7 @@
 """The clock: APScheduler fires, the table of runs decides who runs, no job's failure reaches the clock."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,19 @@ _log = structlog.get_logger(__name__)
 
 _BEAT = "heartbeat"
 _BEATS_TO_MISS = 3
+_STEP_SECONDS = 1.0  # what a clock is set back by less, work may be late by
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A moment by the clock on the wall, which people and networks set, and by one that only goes on, in seconds."""
+
+    wall: datetime
+    steady: float
+
+    def set_back(self, since: "_Moment") -> float:
+        """Return by how many seconds the clock on the wall was set back since; less than 0 if it was set ahead."""
+        return (self.steady - since.steady) - (self.wall - since.wall).total_seconds()
 
 
 @dataclass(kw_only=True)
@@ -54,20 +68,23 @@ class SchedulerClock:
         meter: Meter = UNMETERED,
         expected: tuple[type[Exception], ...] = (),
         obstacle: Obstacle = unhindered,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take errors of the `expected` kinds to be words for people; others are told with their kind.
 
-        While there is an `obstacle` no slot is claimed, by the clock or by hand.
+        While there is an `obstacle` no slot is claimed, by the clock or by hand. `steady` is a clock that nobody sets,
+        in seconds: by it the health of this one is told, and that `clock` was set back.
         """
         self._dispatch = Dispatch(
             jobs, runs=runs, settings=settings, clock=clock, meter=meter, expected=expected, obstacle=obstacle
         )
         self._settings = settings
         self._clock = clock
+        self._steady = steady
         self._scheduler: AsyncIOScheduler | None = None
         self._tasks: TaskGroup | None = None
         self._looking: set[str] = set()
-        self._last_beat: datetime | None = None
+        self._last_beat: _Moment | None = None
         self._exit = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -83,7 +100,8 @@ class SchedulerClock:
         scheduler.add_job(self._beat, beat, id=_BEAT)
         scheduler.start()
         self._scheduler = scheduler
-        self._last_beat = self._clock()
+        self._last_beat = self._moment()
+        self._tasks.start_soon(self._look_at_the_clock)
         return self
 
     async def __aexit__(
@@ -99,9 +117,14 @@ class SchedulerClock:
         return await self._exit.__aexit__(kind, error, trace)
 
     def healthy(self, now: datetime) -> bool:
-        """Return whether the clock has beaten lately; false when it is stuck, dead or was never entered."""
-        longest = timedelta(seconds=self._settings.heartbeat * _BEATS_TO_MISS)
-        return self._last_beat is not None and now - self._last_beat <= longest
+        """Return whether the clock has beaten lately; false when it is stuck, dead or was never entered.
+
+        A beat in the future is none: the clock was set back, and nothing is woken before it is noticed.
+        """
+        beat, longest = self._last_beat, self._settings.heartbeat * _BEATS_TO_MISS
+        if beat is None or self._steady() - beat.steady > longest:
+            return False
+        return abs((now - beat.wall).total_seconds()) <= longest
 
     @property
     def jobs(self) -> Sequence[Job]:
@@ -169,4 +192,24 @@ class SchedulerClock:
             begun.ended.set()
 
     async def _beat(self) -> None:
-        self._last_beat = self._clock()
+        self._last_beat = self._moment()
+
+    def _moment(self) -> _Moment:
+        return _Moment(self._clock(), self._steady())
+
+    async def _look_at_the_clock(self) -> None:
+        """Wake every job once the clock was set back: the library sleeps until it shows what it did once more."""
+        last = self._moment()
+        while True:
+            await anyio.sleep(self._settings.heartbeat)
+            now = self._moment()
+            back = now.set_back(last)
+            if back > _STEP_SECONDS:
+                _log.warning("clock_set_back", seconds=round(back))
+                self._wake()
+            last = now
+
+    def _wake(self) -> None:
+        if self._scheduler is not None:
+            for job in self._scheduler.get_jobs():
+                job.modify(next_run_time=datetime.now(UTC))

@@ -1,6 +1,6 @@
 """Which days of which scopes are to be closed, and which nights are due: time cut into days, each seen to once."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
@@ -21,6 +21,12 @@ _REACH = timedelta(days=31)
 """A scope that has closed no day for longer is taken for one whose log mode was off, not for one that was down."""
 _OVER = (Outcome.DONE, Outcome.MISSED)
 _NO_LOGS = "keeps no day logs"
+_AGAIN = ",once-more"
+"""Ends the slot of a day that was seen to before its end, by a clock that was ahead: that slot is settled."""
+_APART = timedelta(minutes=1)
+"""How far ahead a record may lie that another replica has made, whose clock differs a little."""
+_SOON = timedelta(days=2)
+"""More than a day lasts; to a clock that is years behind, as of a machine without a battery, no day ends soon."""
 
 
 Unseen = Callable[[Scope, datetime], Awaitable[datetime | None]]
@@ -62,7 +68,7 @@ class _Day:
 @lru_cache(maxsize=4096)  # of every scope the same few slots are read at every tick
 def _parsed(slot: str, *, timezone: str) -> _Day | None:
     """Read a slot; `timezone` is that of slots that name none. None if it is no day's, as of a run by hand."""
-    day, _, zone = slot.partition(" ")
+    day, _, zone = slot.removesuffix(_AGAIN).partition(" ")
     try:
         return None if " " in zone else _Day(day=date.fromisoformat(day), timezone=zone or timezone)
     except ValueError:
@@ -75,7 +81,8 @@ class Days:
     Time is cut into days without a gap and without an overlap, also where a scope changes its zone: a date is closed
     once, and a day begins where the last one before it ended. So what a move west adds to the day that it makes longer
     goes to the day that is closed next, and after a move east a day may be short, or have nothing left. A day whose
-    close was begun keeps the zone of then.
+    close was begun keeps the zone of then. What a clock has recorded that was ahead, and was set back since, counts for
+    nothing: the day had not ended, and is seen to in its time, as doing it again does no harm.
     """
 
     CLOSE = "close-day"
@@ -88,6 +95,7 @@ class Days:
         self._scopes = scopes
         self._runs = runs
         self._unseen = unseen
+        self._ahead: dict[str, set[tuple[str, str]]] = {self.CLOSE: set(), self.DISTIL: set()}
 
     async def to_close(self, firing: Firing) -> Sequence[Due]:
         """Return the days to close, oldest first: all since the first that was, also those whose close has failed.
@@ -95,7 +103,7 @@ class Days:
         Of a scope that has closed none, all since something was said that is in no log yet, and yesterday. Of a scope
         that was switched to log mode, none that had ended by then, and of that day what came after.
         """
-        closed = _by_scope(await self._runs.outcomes(self.CLOSE, since=firing.now - _REACH))
+        closed, early = await self._seen_to(self.CLOSE, firing.now)
         found: list[Due] = []
         for scope in await self._scopes.active():
             if scope.mode is not Mode.LOG:
@@ -108,11 +116,11 @@ class Days:
                 yesterday = _yesterday(scope, firing.now)
                 wanted = _of_log_mode(scope, [next((each for each in known if each.day == yesterday.day), yesterday)])
             found += _cut(scope, wanted, known) or [_closed_already(scope, firing)]
-        return found
+        return [_once_more(due, early) for due in found]
 
     async def unclosed(self, scope: Scope, now: datetime) -> Sequence[Due]:
         """Return the days of a scope in log mode that are not closed yet, oldest first; the last is today."""
-        closed = _by_scope(await self._runs.outcomes(self.CLOSE, since=now - _REACH))
+        closed, _ = await self._seen_to(self.CLOSE, now)
         over = _days(scope, closed, over=_OVER)
         today = _Day(day=_yesterday(scope, now).day + timedelta(days=1), timezone=scope.timezone)
         wanted = [*await self._wanted(scope, now, over, begun=_days(scope, closed)), today]
@@ -138,8 +146,8 @@ class Days:
 
     async def to_distil(self, firing: Firing) -> Sequence[Due]:
         """Return the nights whose day is closed, so that no bullet comes after, oldest first; one run does for all."""
-        closed = _by_scope(await self._runs.outcomes(self.CLOSE, since=firing.now - _REACH))
-        tried = _by_scope(await self._runs.outcomes(self.DISTIL, since=firing.now - _REACH))
+        closed, _ = await self._seen_to(self.CLOSE, firing.now)
+        tried, early = await self._seen_to(self.DISTIL, firing.now)
         scopes = await self._scopes.active()
         left = await _with_logs_left(scopes, firing.now)
         found: list[Due] = []
@@ -152,7 +160,18 @@ class Days:
                 found += self._nights(scope, firing, closed, tried)
             else:
                 found.append(self._last_night(scope, firing, tried))
-        return found
+        return [_once_more(due, early) for due in found]
+
+    async def _seen_to(self, job: str, now: datetime) -> tuple["_Slots", Collection[tuple[str, str]]]:
+        """Return what has become of slots, and apart from that those of which a clock that was ahead says so.
+
+        Of a day that is soon over that is remembered: its record may lie behind the first look after its end.
+        """
+        begun = await self._runs.outcomes(job, since=now - _REACH)
+        ahead = (await self._runs.outcomes(job, since=now + _APART)).keys()
+        self._ahead[job] |= {key for key in ahead if _ends_soon(key[1], now)}
+        early = {*ahead, *self._ahead[job]}
+        return _by_scope({slot: outcome for slot, outcome in begun.items() if slot not in early}), early
 
     def _last_night(self, scope: Scope, firing: Firing, tried: "_Slots") -> Due:
         """Return the latest night of a scope that keeps no log any more: its days were closed when it was switched."""
@@ -252,6 +271,16 @@ def _cut(scope: Scope, wanted: Sequence[_Day], known: Sequence[_Day]) -> list[Du
             since = scope.mode_since
         dues.append(replace(_due(scope, each), since=since))
     return dues
+
+
+def _ends_soon(slot: str, now: datetime) -> bool:
+    """Return whether a slot is of a day that ends in these days, whatever its zone, and was not seen to once more."""
+    day = None if slot.endswith(_AGAIN) else _parsed(slot, timezone="UTC")
+    return day is not None and day.ends - now < _SOON
+
+
+def _once_more(due: Due, early: Collection[tuple[str, str]]) -> Due:
+    return replace(due, slot=due.slot + _AGAIN) if (due.scope_key, due.slot) in early else due
 
 
 def _due(scope: Scope, day: _Day) -> Due:

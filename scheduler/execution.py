@@ -66,7 +66,7 @@ class Execution:
         recorded = await self._runs.record(job.id, due.scope_key, due.slot, Outcome.MISSED, detail=detail)
         if recorded or await self._give_up(job, due, detail):
             _log.warning("job_missed", job=job.id, scope=due.scope_key, slot=due.slot, detail=detail)
-            self._count(job, Outcome.MISSED.value)
+            self._count(job.id, Outcome.MISSED.value)
 
     async def _give_up(self, job: Job, due: Due, detail: str) -> bool:
         found = await self._runs.find(job.id, due.scope_key, due.slot)
@@ -88,22 +88,23 @@ class Execution:
         """Record that a slot could not even be begun."""
         detail = describe(error, expected=self._expected)
         if await self._runs.record(job.id, due.scope_key, due.slot, Outcome.FAILED, detail=detail):
-            self._count(job, Outcome.FAILED.value)
+            self._count(job.id, Outcome.FAILED.value)
 
-    async def cut_off(self, job: Job, run: JobRun) -> None:
+    async def cut_off(self, run: JobRun, *, note: str = "") -> None:
         """Record the end of a run whose lease has run out, unless it is one of this process, or something became of it.
 
+        `note` is added to what the record says of it.
         A clock that leaps, as after a machine has slept, ends leases of runs that are alive.
         """
         if (run.job, run.scope, run.slot) in self._under_way:
             return
-        detail = _cut_off(run.detail)
+        detail = _cut_off(run.detail, note=note)
         if await self._runs.cut_off(run, detail):
-            self._tell_cut_off(job, run, detail)
+            self._tell_cut_off(run, detail)
 
-    def _tell_cut_off(self, job: Job, run: JobRun | Run, detail: str) -> None:
-        _log.warning("job_cut_off", job=job.id, scope=run.scope, slot=run.slot, cause=detail)
-        self._count(job, Outcome.FAILED.value)
+    def _tell_cut_off(self, run: JobRun | Run, detail: str) -> None:
+        _log.warning("job_cut_off", job=run.job, scope=run.scope, slot=run.slot, cause=detail)
+        self._count(run.job, Outcome.FAILED.value)
 
     async def unfinished(self, job: Job, due: Due) -> bool:
         """Return whether what comes after a slot is to wait for it: it is under way, or will be tried again soon."""
@@ -147,9 +148,9 @@ class Execution:
             ran = Ran(scope=due.scope_key, slot=slot, outcome=Outcome.FAILED, detail=str(error))
         except RunLost:
             _log.warning("job_lost", job=job.id, scope=due.scope_key, slot=slot)
-            self._count(job, "lost")
+            self._count(job.id, "lost")
         if ran is not None:
-            self._count(job, ran.outcome.value)
+            self._count(job.id, ran.outcome.value)
         return ran
 
     def _attempts(self, job: Job) -> int:
@@ -165,7 +166,7 @@ class Execution:
                 await self._runs.put_off(run, detail)
             else:
                 await self._runs.finish(run, outcome, detail)
-        self._meter.observe("job_seconds", (self._clock() - began).total_seconds(), job=_label(job))
+        self._meter.observe("job_seconds", (self._clock() - began).total_seconds(), job=_label(job.id))
         _log.info("job_ran", job=job.id, scope=run.scope, slot=run.slot, outcome=outcome.value)
         return Ran(scope=run.scope, slot=run.slot, outcome=outcome, detail=detail)
 
@@ -181,7 +182,7 @@ class Execution:
                 group.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                await self._give_back(job, run, firing, line)
+                await self._give_back(run, firing, line)
             raise
         finally:
             self._under_way.discard(key)
@@ -221,7 +222,7 @@ class Execution:
                 _log.warning("job_not_renewed", job=run.job, scope=run.scope, cause=describe(error))
         group.cancel_scope.cancel()
 
-    async def _give_back(self, job: Job, run: Run, firing: Firing, line: _Line) -> None:
+    async def _give_back(self, run: Run, firing: Firing, line: _Line) -> None:
         """Leave a run to whoever finds its slot due; of one by hand that is nobody, so its end is recorded."""
         try:
             if not firing.by_hand:
@@ -229,16 +230,16 @@ class Execution:
                 return
             detail = _cut_off(line.text)
             await self._runs.finish(run, Outcome.FAILED, detail)
-            self._tell_cut_off(job, run, detail)
+            self._tell_cut_off(run, detail)
         except Exception as error:  # noqa: BLE001  (stopping goes on; the lease runs out by itself)
             _log.warning("job_not_given_back", job=run.job, cause=describe(error))
 
-    def _count(self, job: Job, outcome: str) -> None:
+    def _count(self, job: str, outcome: str) -> None:
         self._meter.count("job_runs", job=_label(job), outcome=outcome)
 
 
-def _cut_off(progress: str) -> str:
-    return one_line(f"{_CUT_OFF}; it had got to: {progress}") if progress else _CUT_OFF
+def _cut_off(progress: str, *, note: str = "") -> str:
+    return one_line("; ".join(filter(None, (_CUT_OFF, note, progress and f"it had got to: {progress}"))))
 
 
 def describe(error: BaseException, *, expected: tuple[type[Exception], ...] = ()) -> str:
@@ -272,5 +273,5 @@ def _cause(error: BaseException) -> BaseException:
     return error
 
 
-def _label(job: Job) -> str:
-    return job.id.replace("-", "_")
+def _label(job: str) -> str:
+    return job.replace("-", "_")

@@ -117,6 +117,7 @@ class Runs:
 
         A slot whose holder let its lease run out, or whose run failed, is taken over with a greater token,
         until it has been tried `attempts` times; after a failure it rests for `pause`, each time twice as long.
+        A lease that lies further ahead than two such is void: the clock was ahead when it was taken.
         One that was put off is taken over at once.
         Raises `RunGivenUp`, once, when it finds that the last of them died over it.
         """
@@ -144,10 +145,14 @@ class Runs:
         ended = {"outcome": Outcome.BUSY.value, "detail": detail, "finished_at": self._clock()}
         await self._change(run, **ended, attempts=_runs.c.attempts - 1)
 
-    async def without_end(self, jobs: Collection[str], *, since: datetime | None) -> Sequence[JobRun]:
-        """Return the runs of these jobs that have no outcome, of those that began since then; None: of all."""
-        query = select(_runs).where(_runs.c.job.in_(jobs), _runs.c.outcome.is_(None))
-        return await self._select(query if since is None else query.where(_runs.c.started_at >= since))
+    async def without_end(self) -> Sequence[JobRun]:
+        """Return the runs that have no outcome, of whichever job; looks at every row, so it is for the start."""
+        return await self._select(select(_runs).where(_runs.c.outcome.is_(None)))
+
+    async def without_end_since(self, moment: datetime, jobs: Collection[str]) -> Sequence[JobRun]:
+        """Return the runs of these jobs that have no outcome, of those that began since then."""
+        begun = _runs.c.job.in_(jobs), _runs.c.started_at >= moment
+        return await self._select(select(_runs).where(*begun, _runs.c.outcome.is_(None)))
 
     async def cut_off(self, run: JobRun, detail: str) -> bool:
         """Record that a run has failed whose holder let its lease run out; false if something has become of it.
@@ -278,7 +283,8 @@ class Runs:
         self, job: str, scope: str, slot: str, *, lease: timedelta, attempts: int, pause: timedelta
     ) -> Run | None:
         now = self._clock()
-        abandoned = and_(_runs.c.outcome.is_(None), _runs.c.lease_until < now)
+        void = or_(_runs.c.lease_until < now, _runs.c.lease_until > now + 2 * lease)
+        abandoned = and_(_runs.c.outcome.is_(None), void)
         failed = and_(_runs.c.outcome == Outcome.FAILED.value, _rested(pause, attempts=attempts, now=now))
         here = _slot(job, scope, slot)
         taken = (

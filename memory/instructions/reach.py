@@ -7,7 +7,16 @@ from pathlib import Path
 from memory.checkout import canonical_root
 from memory.errors import PathRefused
 from memory.instructions.files import Kind
-from memory.paths import AGENT_MEMORY, AGENT_MEMORY_LOCAL, TEAM, UNNAMED, Homes, contained, project_folder
+from memory.paths import (
+    AGENT_MEMORY,
+    AGENT_MEMORY_LOCAL,
+    TEAM,
+    UNNAMED,
+    Homes,
+    contained,
+    is_closed,
+    project_folder,
+)
 from memory.scope import Scope
 
 _LONGEST_LABEL = 300
@@ -25,6 +34,7 @@ class Reach:
     """
 
     def __init__(self, scope: Scope, *, homes: Homes, managed_dir: Path) -> None:
+        self._scope = scope
         self.home = homes.home(scope.principal)
         self.local = _local(scope, self.home)
         self.managed = Path(os.path.realpath(managed_dir))
@@ -69,7 +79,7 @@ class Reach:
         if path.startswith("~/"):
             path, base = path[2:].lstrip("/") or ".", self.home
         real = contained(path, base=base, roots=roots)
-        if self._is_closed(real):
+        if self._is_closed(real) or is_closed(self._scope, real):
             raise PathRefused("this file is none that instructions may come from")
         is_beside = beside is not None and real.is_relative_to(beside) and not _GIT.intersection(_folded(real))
         if not is_beside and not self._is_own(real) and not (kind is Kind.MANAGED and self._is_managed(real)):

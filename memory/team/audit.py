@@ -1,6 +1,6 @@
 """The record of who has changed a team's memory on its server, and of who was turned away; never of a text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from memory import secret_scan
 from memory.ports import Clock
-from memory.team.tables import AUDIT
+from memory.team.tables import AUDIT, ENTRIES
 from memory.transactions import Transactions
 
 KEEP_DAYS = 90
@@ -83,6 +83,12 @@ class Audit:
             await session.execute(
                 delete(AUDIT).where(or_(AUDIT.c.at < now - self._keep, AUDIT.c.id <= newest - self._rows))
             )
+
+    async def writers(self, repo: str) -> Mapping[str, str]:
+        """Return whose token has written the present text of each entry of a repo, by its key."""
+        query = select(ENTRIES.c.key, ENTRIES.c.author).where(ENTRIES.c.repo == repo, ~ENTRIES.c.deleted)
+        async with self._database.read() as session:
+            return {entry.key: entry.author for entry in await session.execute(query)}
 
     async def newest(self, repo: str, *, limit: int) -> Sequence[Entry]:
         """Return what was last asked of a repo, the newest first."""

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from memory.errors import Conflict
+from memory.errors import Conflict, NoteMissing
 from memory.gone import Gone
-from memory.notes import NoteMissing, Notes, content_hash
+from memory.lease_names import writing
+from memory.notes import Notes, content_hash
 from memory.ports import Leases
 from memory.scope import Scope
 from memory.team.forgotten import Left, known_words, texts_left
@@ -26,7 +27,7 @@ async def clear_copy(scope: Scope, what: Gone, notes: Notes, leases: Leases) -> 
     Raises what `Notes` raises.
     """
     assert scope.team_dir is not None
-    async with leases.hold(f"memory:{scope.memory_dir}", seconds=_LEASE_SECONDS, wait=_LEASE_SECONDS):
+    async with leases.hold(writing(scope), seconds=_LEASE_SECONDS, wait=_LEASE_SECONDS):
         pass  # whoever was let through before that has written now
     for tried in range(1, _TRIES + 1):
         texts = (await to_thread.run_sync(read_copy, scope.team_dir)).texts

@@ -7,19 +7,22 @@ local one is kept beside it; an index gets the lines of both. Nothing is pushed 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
-import anyio
 import httpx
 import structlog
+from anyio import CancelScope, move_on_after
 
 from memory.errors import LeaseLost
 from memory.extract import writable
+from memory.lease_names import exchanging
 from memory.notes import Notes
 from memory.ports import UNMETERED, Clock, Leases, Meter
 from memory.scope import Scope
 from memory.settings import MemorySettings
+from memory.team.claim import claim
 from memory.team.copy import Copy
 from memory.team.errors import NoToken, SyncFailed
 from memory.team.figures import tell_exchange, tell_start
@@ -27,7 +30,8 @@ from memory.team.forgotten import Forgotten, nothing_forgotten
 from memory.team.local import Skip
 from memory.team.remote import Fetched, Remote, Token
 from memory.team.report import SyncReport
-from memory.team.state import SyncStates
+from memory.team.shared_pull import SharedPull
+from memory.team.state import SyncState, SyncStates
 from memory.team.taking import take
 from memory.team.wire import BODY_BYTES, batches, name_batches
 
@@ -91,7 +95,8 @@ class TeamSync:
         removed: Removed = told_nobody,
     ) -> None:
         """Take the parts; `jitter` returns a number in [0, 1); `removed` is called when a lease is held no more."""
-        self._remote = Remote(base_url, token=token, http=http, timeout=settings.team_timeout)
+        headers = {name: value.get_secret_value() for name, value in settings.team_headers.items()}
+        self._remote = Remote(base_url, token=token, http=http, timeout=settings.team_timeout, headers=headers)
         self._notes = notes
         self._states = states
         self._leases = leases
@@ -104,22 +109,31 @@ class TeamSync:
         self._removed = removed
         self._suppressed: dict[Path, _Suppression] = {}
         self._begun: set[Path] = set()
+        self._maxima: dict[Path, tuple[int, datetime]] = {}
 
-    async def sync(self, scope: Scope) -> SyncReport:
-        """Pull, then push. Raises `LeaseLost` if another process is at it; failures of the exchange are reported."""
-        return await self._in_line(scope, self._sync, direction="sync")
+    async def sync(self, scope: Scope, *, shared: SharedPull | None = None) -> SyncReport:
+        """Pull, then push. Raises `LeaseLost` if another process is at it; failures of the exchange are reported.
 
-    async def pull(self, scope: Scope, *, within: float) -> None:
-        """Only pull, as a session begins, for at most so many seconds; what is missed is left to the next exchange."""
+        Copies that are brought in line in one round are given the same `shared`, so that the server is asked once.
+        """
+        return await self._in_line(scope, partial(self._sync, shared=shared), direction="sync")
+
+    async def pull(self, scope: Scope, *, within: float, shared: SharedPull | None = None) -> None:
+        """Only pull, as a session begins, for at most so many seconds; what is missed is left to the next exchange.
+
+        Never raises: no turn fails for what others have shared. `shared` is as in `sync`.
+        """
         if scope.team_dir is None or not scope.repo:
             return
         try:
-            with anyio.move_on_after(within) as limit:
-                await self._in_line(scope, self._pull, direction="pull")
+            with move_on_after(within) as limit:
+                await self._in_line(scope, partial(self._pull, shared=shared), direction="pull")
+            if limit.cancelled_caught:
+                _log.warning("team_pull_late", project=scope.project)
         except (LeaseLost, OSError) as error:
             _log.warning("team_pull_failed", project=scope.project, cause=type(error).__name__)
-        if limit.cancelled_caught:
-            _log.warning("team_pull_late", project=scope.project)
+        except Exception:  # noqa: BLE001  (the edge: the next exchange tries again)
+            _log.exception("team_pull_failed", project=scope.project)
 
     async def push(self, scope: Scope, *, wait: float | None = None) -> SyncReport:
         """Only push, as after an edit; does nothing before the first pull.
@@ -135,9 +149,9 @@ class TeamSync:
             return None
         return Rest(failure=found.failure, until=found.since + _PAUSE)
 
-    async def refused(self, scope: Scope) -> Sequence[Skip]:
-        """Return what of the server's this scope's copy does not take, whichever exchange has found that."""
-        return (await self._states.get(scope.principal, scope.project)).refused
+    async def state(self, scope: Scope) -> SyncState:
+        """Return where this scope's copy stands with the server, whichever exchange has brought it there."""
+        return await self._states.get(scope.principal, scope.project)
 
     async def _in_line(
         self, scope: Scope, act: Callable[[Copy], Awaitable[None]], *, direction: str, wait: float | None = None
@@ -146,14 +160,14 @@ class TeamSync:
             raise ValueError("this scope has no team memory")
         report, began = SyncReport(), self._clock()
         wait = self._settings.lease_wait if wait is None else wait
-        name, seconds = exchange_lease(scope), self._settings.lease_seconds
+        name, seconds = exchanging(scope), self._settings.lease_seconds
         try:
             async with self._leases.hold(name, seconds=seconds, wait=wait):
                 began = self._clock()
                 refused = await self._exchange(scope, scope.team_dir, act, report)
         finally:
             if report.lost:
-                with anyio.CancelScope(shield=True):
+                with CancelScope(shield=True):
                     await self._removed(scope, report.lost)
         tell_exchange(self._meter, report, direction, seconds=(self._clock() - began).total_seconds())
         report.still(refused)  # counted once, when it was found; told as long as it is so
@@ -164,7 +178,7 @@ class TeamSync:
         self, scope: Scope, directory: Path, act: Callable[[Copy], Awaitable[None]], report: SyncReport
     ) -> Sequence[Skip]:
         """Carry it out on one copy; returns what of the server's is not taken, as far as that is known."""
-        state = await self._states.get(scope.principal, scope.project)
+        state = await self.state(scope)
         erases = scope.team_dir in writable(scope, self._settings)
         copy = Copy(
             scope,
@@ -178,23 +192,24 @@ class TeamSync:
             largest=self._settings.write_max_bytes,
         )
         try:
+            await claim(copy, self._remote.address, notes=self._notes, leases=self._leases, settings=self._settings)
             await act(copy)
         except SyncFailed as failure:
             report.failure = failure
         finally:
             if copy.state != state:
-                with anyio.CancelScope(shield=True):  # what was done is remembered, even while stopping
+                with CancelScope(shield=True):  # what was done is remembered, even while stopping
                     await self._states.put(scope.principal, scope.project, copy.state)
         return copy.state.refused
 
-    async def _sync(self, copy: Copy) -> None:
-        await self._pull(copy)
+    async def _sync(self, copy: Copy, *, shared: SharedPull | None) -> None:
+        await self._pull(copy, shared=shared)
         await self._push(copy)
 
-    async def _pull(self, copy: Copy) -> None:
+    async def _pull(self, copy: Copy, *, shared: SharedPull | None = None) -> None:
         await copy.look()
         try:
-            await take(copy, await self._fetched(copy))
+            await take(copy, await (shared or SharedPull()).of(copy, self._fetched))
         except NoToken as failure:
             await self._rest(copy, failure)
             raise
@@ -216,32 +231,39 @@ class TeamSync:
         return await self._remote.fetch(copy.repo, known=known)
 
     async def _push(self, copy: Copy) -> None:
+        await copy.look()
         if not copy.state.pulled:
             return
-        await copy.look()
         copy.report.rests = await self._rests(copy)
         if copy.report.rests is not None:
-            copy.to_push(self._settings.team_max_entries)  # what can't travel anyway is told all the same
+            copy.to_push(self._maximum(copy))  # what can't travel anyway is told all the same
             self._meter.count("team_pushes_suppressed")
             return
         try:
             await self._push_all(copy)
         except SyncFailed as failure:
             if failure.maximum is not None:
-                copy.state = replace(copy.state, maximum=failure.maximum)
+                self._maxima[copy.scope.memory_dir] = failure.maximum, self._clock()
             if failure.permanent:
                 await self._rest(copy, failure)
             raise
 
+    def _maximum(self, copy: Copy) -> int | None:
+        """Return how many entries the server takes: as set, or as it has said itself within the last day."""
+        limits = [self._settings.team_max_entries]
+        if (found := self._maxima.get(copy.scope.memory_dir)) and self._clock() - found[1] < _PAUSE:
+            limits.append(found[0])
+        return min((each for each in limits if each is not None), default=None)
+
     async def _push_all(self, copy: Copy) -> None:
         expected = copy.state.checksum
         for tried in range(1, _PUSH_TRIES + 1):
-            texts, deletions = copy.to_push(self._settings.team_max_entries)
+            texts, deletions = copy.to_push(self._maximum(copy))
             if not texts and not deletions:
                 return
             if expected is None and copy.state.server:  # the last pull left something open: never write blindly
                 expected = await self._after_conflict(copy, [*texts, *deletions])
-                texts, deletions = copy.to_push(self._settings.team_max_entries)
+                texts, deletions = copy.to_push(self._maximum(copy))
             try:
                 await self._send(copy, texts, deletions, expected)
                 return
@@ -263,16 +285,19 @@ class TeamSync:
         copy.report.batches += 1
         written = await self._remote.put(copy.repo, body, expected=expected)
         # Only a chain that began with the state we know whole ends in one; otherwise the next pull gets everything.
-        known = copy.state.checksum if copy.state.checksum != expected else written.checksum
+        whole = copy.state.checksum == expected
+        known = written.checksum if whole else copy.state.checksum
         tombstones = copy.state.tombstones or written.tombstones
-        copy.state = replace(copy.state, checksum=known, tombstones=tombstones)
+        version = max(copy.state.version, written.version if whole else 0)
+        copy.state = replace(copy.state, checksum=known, tombstones=tombstones, version=version)
         return written.checksum
 
     async def _after_conflict(self, copy: Copy, keys: Iterable[str]) -> str | None:
         """Look who wrote; if it touches what is to be pushed, settle that first. Returns the tag to write against."""
-        checksum, hashes = await self._remote.hashes(copy.repo)
-        if all(hashes.get(key) == copy.state.server.get(key) for key in keys):
-            return checksum
+        listed = await self._remote.hashes(copy.repo)
+        same = all(listed.hashes.get(key) == copy.state.server.get(key) for key in keys)
+        if same and (not listed.version or listed.version >= copy.state.version):  # the contract has none there
+            return listed.checksum
         fetched = await self._remote.fetch(copy.repo, known=None)
         await copy.look()
         await take(copy, fetched)
@@ -299,8 +324,3 @@ class TeamSync:
 
     async def _credentials(self) -> bytes:
         return sha256((await self._remote.token()).encode()).digest()
-
-
-def exchange_lease(scope: Scope) -> str:
-    """Return the name of the lease under which a copy is brought in line, or done away with."""
-    return f"team-sync:{scope.memory_dir}"

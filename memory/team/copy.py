@@ -23,6 +23,7 @@ from memory.team.local import (
     why_not_kept,
     why_not_sent,
 )
+from memory.team.mark import mark_of
 from memory.team.report import SyncReport
 from memory.team.state import SyncState
 from memory.team.wire import ENTRY_BYTES
@@ -66,6 +67,8 @@ class Copy:
         """The keys of agreed texts out of which something forgotten was taken."""
         self.owed: dict[str, str] = {}
         """What a server that keeps no deletions is to be given in place of texts with something forgotten."""
+        self.moved = False
+        """Whether what the server says is to be compared anew, as it is another one or was put back."""
         self._forgotten = forgotten
         self._disk = self.local
         self._digest = ""
@@ -85,11 +88,32 @@ class Copy:
         return self._digest if self._all_cleared else ""
 
     async def look(self) -> None:
-        """Read what lies on disk; a copy that is gone as a whole was lost, not deleted, and is pulled anew."""
+        """Read what lies on disk.
+
+        What lacks in a directory that was made anew, or put back, was lost and not deleted, and what differs there may
+        be older: it is pulled before anything of it counts. So is a copy that is gone as a whole.
+        """
+        mark = await anyio.to_thread.run_sync(mark_of, self.files.directory)
         self._disk = await self._read()
+        if mark != self.state.place:
+            same = {key: value for key, value in self.state.base.items() if self._disk.hash(key) == value}
+            self._begin_anew(same)
+            self.state = replace(self.state, place=mark)
         await self.left({})
         if not self.local.names and len(self.state.base) > 1:
-            self.state = replace(self.state, checksum=None, base={}, gone={}, pulled=False)
+            self._begin_anew({})
+
+    def compare_anew(self) -> None:
+        """Take nothing for agreed: the server is another one, or was put back from a backup.
+
+        Where the two sides differ both texts are kept, and what one of them lacks comes from the other.
+        """
+        self._begin_anew({})
+        self.state = replace(self.state, server={}, tombstones=False, version=0)
+        self.moved = True
+
+    def _begin_anew(self, base: Mapping[str, str]) -> None:
+        self.state = replace(self.state, checksum=None, base=base, gone={}, pulled=False)
 
     async def _read(self) -> LocalCopy:
         return await anyio.to_thread.run_sync(read_copy, self.files.directory)
@@ -146,8 +170,7 @@ class Copy:
 
     def to_push(self, maximum: int | None) -> tuple[dict[str, str], list[str]]:
         """Return the texts and the deletions that only this side has, without what may not leave."""
-        known = [limit for limit in (self.state.maximum, maximum) if limit is not None]
-        allowed = sorted(self.local.texts)[: min(known, default=None)]
+        allowed = sorted(self.local.texts)[:maximum]
         for skip in self.local.skipped:
             self.report.skip(skip.key, skip.reason)
         texts = {key: self.local.texts[key] for key in allowed if self._verdict(key) is Verdict.KEEP}

@@ -7,9 +7,9 @@ when they have to be taken out of it.
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from memory.facts import forgettable, is_index
+from memory.facts import forgettable
 from memory.gone import Gone, Item, gone
-from memory.index import INDEX
+from memory.index import INDEX, is_index
 from memory.paths import TEAM
 from memory.provenance import fact_hash
 from memory.redaction import index_without, neutral, redacted, title_of

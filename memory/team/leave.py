@@ -12,12 +12,13 @@ from anyio import to_thread
 
 from memory.disk import Folder
 from memory.errors import Conflict, PathRefused, WriteRefused
+from memory.lease_names import exchanging, writing
 from memory.notes import INDEX, Notes, content_hash
 from memory.ports import Leases
 from memory.scope import Scope
 from memory.settings import MemorySettings
-from memory.team.client import exchange_lease
 from memory.team.local import conflict_copy, is_conflict_copy, read_copy
+from memory.team.mark import MARK
 from memory.team.state import SyncState, SyncStates
 
 _log = structlog.get_logger(__name__)
@@ -29,6 +30,10 @@ class Left:
 
     kept: tuple[str, ...]
     whole: bool
+    gone: tuple[str, ...] = ()
+    """The keys of those that are not there any more."""
+    stuck: tuple[str, ...] = ()
+    """The keys of texts that could not be kept, and are there still."""
 
 
 async def leave(
@@ -44,23 +49,33 @@ async def leave(
 
     Doing it again is safe. Raises `LeaseLost` if an exchange is under way.
     """
-    async with leases.hold(exchange_lease(scope), seconds=settings.lease_seconds, wait=settings.lease_wait):
+    async with leases.hold(exchanging(scope), seconds=settings.lease_seconds, wait=settings.lease_wait):
         state = await states.get(scope.principal, scope.project)
-        copy = await to_thread.run_sync(read_copy, directory)
-        own = {key: text for key, text in copy.texts.items() if _never_shared(key, state)}
-        kept = {key: name for key, text in own.items() if (name := await _moved(scope, key, text, notes))}
-        unread = {skip.key for skip in copy.skipped if _never_shared(skip.key, state)}
-        going = copy.names - unread - (own.keys() - kept.keys())
-        async with leases.hold(f"memory:{scope.memory_dir}", seconds=settings.lease_seconds, wait=settings.lease_wait):
-            whole = await to_thread.run_sync(_remove, directory, going)
+        left = await part(scope, directory, state, notes=notes, leases=leases, settings=settings)
         # Nothing of what was agreed before may speak for what a new membership begins with.
         await (
             states.drop(scope.principal, scope.project)
-            if whole
+            if left.whole
             else states.put(scope.principal, scope.project, SyncState())
         )
+    return left
+
+
+async def part(
+    scope: Scope, directory: Path, state: SyncState, *, notes: Notes, leases: Leases, settings: MemorySettings
+) -> Left:
+    """Do so with the files, as far as they are those of this state; whoever calls holds the exchange."""
+    copy = await to_thread.run_sync(read_copy, directory)
+    own = {key: text for key, text in copy.texts.items() if _never_shared(key, state)}
+    kept = {key: name for key, text in own.items() if (name := await _moved(scope, key, text, notes))}
+    unread = {skip.key for skip in copy.skipped if _never_shared(skip.key, state)}
+    stuck = own.keys() - kept.keys()
+    going = copy.names - unread - stuck
+    async with leases.hold(writing(scope), seconds=settings.lease_seconds, wait=settings.lease_wait):
+        # With its mark a directory stays known as long as there is something to move out of it.
+        whole = await to_thread.run_sync(_remove, directory, going if stuck else {*going, MARK})
     _log.info("team_left", principal=scope.principal, project=scope.project, kept=len(kept), whole=whole)
-    return Left(kept=tuple(kept.values()), whole=whole)
+    return Left(kept=tuple(kept.values()), whole=whole, gone=tuple(sorted(going)), stuck=tuple(sorted(stuck)))
 
 
 def _never_shared(key: str, state: SyncState) -> bool:

@@ -13,11 +13,14 @@ from pathlib import Path, PurePosixPath
 from memory import secret_scan
 from memory.disk import DEEPEST, Folder
 from memory.errors import PathRefused
-from memory.notes import content_hash, secrets_in
+from memory.index import is_index
+from memory.notes import content_hash
+from memory.secret_scan import secrets_in
 from memory.team.wire import ENTRY_BYTES, check_key
 
 _CONFLICT_COPY = re.compile(r"\.conflict-[0-9a-f]{8}\.md\Z")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""What no list of notes shows on one line, so that nothing there would ever find such a note."""
 _SUFFIX = ".md"
 _LONGEST_KEY = 1000  # bytes: the way to the team directory comes before it
 _LONGEST_NAME = 255 - len(".conflict-01234567")  # bytes: a text that loses is kept under a longer one
@@ -139,6 +142,7 @@ def why_not_kept(key: str) -> str | None:
         f"it lies deeper than {DEEPEST} folders": len(folders) > DEEPEST,
         "its name is too long": too_long,
         "its name holds control characters": _CONTROL.search(key) is not None,
+        "a folder on its path has the name of an index": any(map(is_index, folders)),
         "its accents are characters of their own (NFD): renamed to the usual Unicode form, NFC, it travels": (
             unicodedata.normalize("NFC", key) != key
         ),

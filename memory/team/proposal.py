@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from memory.authorship import bylines, signed
-from memory.errors import Conflict
+from memory.errors import Conflict, NoteMissing
 from memory.facts import facts
 from memory.index import INDEX
-from memory.notes import NoteMissing, Notes, content_hash
+from memory.notes import Notes, content_hash
 from memory.scope import Scope
 from memory.survival import left_out
 from memory.team.local import conflict_copy, is_conflict_copy, why_not_sent

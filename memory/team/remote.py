@@ -1,10 +1,13 @@
 """The calls to a server of team memory: one request each, and what its answer means."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Any, TypeVar
 
+import anyio
 import httpx
 from pydantic import BaseModel, ValidationError
 
@@ -15,6 +18,24 @@ Token = Callable[[], Awaitable[str]]
 """Gives the bearer token; asked before each call, so that it may change."""
 
 M = TypeVar("M", bound=BaseModel)
+
+ANSWER_BYTES = 32 * 1024 * 1024
+"""The largest answer that is read, in bytes after decompression: of a thousand notes, 32 KiB for each."""
+_FAULTS = 100
+_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
+"""What an answer may be packed in: once, by what swells a thousandfold at most."""
+_HIGHEST = 2**53  # of a version: what JSON carries whole everywhere
+
+
+def _user_agent() -> str:
+    try:
+        return f"reverie/{version('reverie')}"
+    except PackageNotFoundError:  # run from its source tree
+        return "reverie"
+
+
+USER_AGENT = _user_agent()
+"""Who asks, in every request."""
 
 
 class Answer(StrEnum):
@@ -27,11 +48,22 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fetched:
-    """The answer to a GET; content and checksum only where it `CHANGED`."""
+    """The answer to a GET; content, checksum and version only where it `CHANGED`."""
 
     answer: Answer
     checksum: str | None = None
     content: Content | None = None
+    version: int = 0
+    """Counts the server's states; 0: it does not say."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """The answer to a GET for hashes: no checksum and nothing for a repo without data."""
+
+    checksum: str | None = None
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    version: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,16 +72,35 @@ class Written:
 
     checksum: str
     tombstones: bool
+    version: int = 0
 
 
 class Remote:
-    """A server that speaks the contract. Every call raises only `SyncFailed`; without a token, before any request."""
+    """A server that speaks the contract. Every call raises only `SyncFailed`; without a token, before any request.
 
-    def __init__(self, base_url: str, *, token: Token, http: httpx.AsyncClient, timeout: float) -> None:
-        self._url = f"{base_url.rstrip('/')}{PATH}"
+    A failure is named by its kind: what the libraries say of it may quote the token, and what the server sent may
+    quote anything.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        token: Token,
+        http: httpx.AsyncClient,
+        timeout: float,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Take the parts; `headers` go with each request, and may say in place of ours who asks (`user-agent`).
+
+        A request, from the first byte sent to the last one read, may take `timeout` seconds.
+        """
+        self.address = base_url.rstrip("/")
+        self._url = f"{self.address}{PATH}"
         self.token = token
         self._http = http
         self._timeout = timeout
+        self._headers = {"user-agent": USER_AGENT, **{name.lower(): value for name, value in headers.items()}}
 
     async def fetch(self, repo: str, *, known: str | None) -> Fetched:
         """Get everything, unless the state is still the known one."""
@@ -61,15 +112,17 @@ class Remote:
             return Fetched(answer=Answer.EMPTY)
         memory = _parsed(TeamMemory, _succeeded(response))
         tag = entity_tag(memory.checksum, response.headers.get("etag"))
-        return Fetched(answer=Answer.CHANGED, checksum=tag, content=memory.content)
+        version = _version(memory.version)
+        return Fetched(answer=Answer.CHANGED, checksum=tag, content=memory.content, version=version)
 
-    async def hashes(self, repo: str) -> tuple[str | None, Mapping[str, str]]:
-        """Get the checksum and the hash of each key; None and nothing for a repo without data."""
+    async def hashes(self, repo: str) -> Listed:
+        """Get the checksum and the hash of each key."""
         response = await self._send("GET", repo, view="hashes")
         if response.status_code == 404:
-            return None, {}
+            return Listed()
         hashes = _parsed(Hashes, _succeeded(response))
-        return entity_tag(hashes.checksum, response.headers.get("etag")), hashes.by_key()
+        tag = entity_tag(hashes.checksum, response.headers.get("etag"))
+        return Listed(checksum=tag, hashes=hashes.by_key(), version=_version(hashes.version))
 
     async def put(self, repo: str, body: Mapping[str, Any], *, expected: str | None) -> Written:
         """Write, if the state is still the expected one (None: no data yet)."""
@@ -81,7 +134,7 @@ class Remote:
         tag = entity_tag(answer.checksum, response.headers.get("etag"))
         if tag is None:
             raise SyncFailed("the server took the write and named no new checksum", malformed=True)
-        return Written(checksum=tag, tombstones=answer.deleted is not None)
+        return Written(checksum=tag, tombstones=answer.deleted is not None, version=_version(answer.version))
 
     async def _send(
         self,
@@ -96,13 +149,34 @@ class Remote:
         token = await self.token()
         if not token:
             raise NoToken
-        sent = {"authorization": f"Bearer {token}", "user-agent": "reverie", **(headers or {})}
+        packed = {"accept-encoding": "gzip, deflate"}
+        sent = {**packed, **self._headers, "authorization": f"Bearer {token}", **(headers or {})}
         try:
-            return await self._http.request(
-                method, self._url, params=params, headers=sent, content=content, timeout=self._timeout
-            )
-        except httpx.HTTPError as error:
-            raise SyncFailed(f"the team server can't be reached: {type(error).__name__} {error}") from error
+            with anyio.fail_after(self._timeout):
+                return await self._answered(method, params=params, headers=sent, content=content)
+        except TimeoutError:
+            raise SyncFailed(f"the team server did not answer in full within {self._timeout:g} seconds") from None
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError, OSError) as error:
+            raise SyncFailed(f"the team server can't be reached: {type(error).__name__}") from None
+
+    async def _answered(self, method: str, **request: Any) -> httpx.Response:
+        """Return the answer, read whole; of one that is too large no more is read than that."""
+        async with self._http.stream(method, self._url, timeout=self._timeout, **request) as response:
+            if response.headers.get("content-encoding", "").strip().lower() not in _ENCODINGS:
+                raise SyncFailed("the team server's answer is packed in a way that was not asked for", malformed=True)
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > ANSWER_BYTES:
+                    most = ANSWER_BYTES // 1024**2
+                    raise SyncFailed(f"the team server's answer is larger than {most} MiB", malformed=True)
+        headers = {name: value for name, value in response.headers.items() if name != "content-encoding"}
+        return httpx.Response(response.status_code, headers=headers, content=bytes(body))
+
+
+def _version(said: int | str) -> int:
+    number = int(said) if isinstance(said, int) or (said.isascii() and said.isdecimal() and len(said) < 17) else 0
+    return number if 0 < number < _HIGHEST else 0
 
 
 def _succeeded(response: httpx.Response) -> httpx.Response:
@@ -122,7 +196,7 @@ def _too_many(response: httpx.Response) -> tuple[int | None, int | None]:
         if details["error_code"] != TOO_MANY_ENTRIES:
             return None, None
         maximum, received = details["max_entries"], details.get("received_entries")
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None, None
     return _positive(maximum), _positive(received)
 
@@ -135,5 +209,19 @@ def _parsed(model: type[M], response: httpx.Response) -> M:
     try:
         return model.model_validate_json(response.content)
     except ValidationError as error:
-        faults = ", ".join(".".join(map(str, fault["loc"])) for fault in error.errors()[:3])
-        raise SyncFailed(f"the team server's answer is not of the contract's form: {faults}", malformed=True) from error
+        found = error.errors(include_input=False) if error.error_count() <= _FAULTS else []
+        faults = ", ".join(dict.fromkeys(_fault(each["loc"]) for each in found)) or "in many places"
+        raise SyncFailed(f"the team server's answer is not of the contract's form: {faults}", malformed=True) from None
+
+
+def _fault(place: tuple[int | str, ...]) -> str:
+    """Return where in an answer something is wrong, by names of the contract alone: the others are the server's."""
+    return ".".join(str(each) for each in place if each in _FIELDS) or "it is no JSON"
+
+
+_FIELDS = frozenset(
+    each.alias or name
+    for model in (TeamMemory, Content, Hashes, PutAnswer)
+    for name, each in model.model_fields.items()
+)
+"""The names that the contract has for what an answer holds."""

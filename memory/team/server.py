@@ -13,8 +13,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from memory.errors import PathRefused
-from memory.notes import secrets_in
 from memory.ports import UNMETERED, Meter
+from memory.secret_scan import secrets_in
 from memory.team.audit import Entry
 from memory.team.errors import (
     Forbidden,
@@ -24,7 +24,7 @@ from memory.team.errors import (
     TooManyEntries,
     Unauthenticated,
 )
-from memory.team.store import Limits, RepoState, TeamStore
+from memory.team.store import Limits, RepoContent, RepoState, TeamStore
 from memory.team.wire import (
     PATH,
     TOO_MANY_ENTRIES,
@@ -137,7 +137,7 @@ class _Endpoint:
         content = await self._store.content(repo)
         if content is None:
             return _nothing()
-        return _json(_whole(repo, content.state, content.texts), content.state)
+        return _json(_whole(repo, content), content.state)
 
     async def _put(self, request: Request, asked: Entry) -> Response:
         body = await self._body(request)
@@ -203,8 +203,14 @@ def _facts(asked: Entry) -> dict[str, str]:
     return {"method": asked.method, "repo": asked.repo[:200], "author": asked.who, "peer": asked.peer}
 
 
-def _whole(repo: str, state: RepoState, texts: Mapping[str, str]) -> dict[str, Any]:
-    content = Content(entries=dict(texts), entry_checksums=dict(state.live), deleted_checksums=dict(state.deleted))
+def _whole(repo: str, whole: RepoContent) -> dict[str, Any]:
+    state = whole.state
+    content = Content(
+        entries=dict(whole.texts),
+        entry_checksums=dict(state.live),
+        entry_versions=dict(whole.versions),
+        deleted_checksums=dict(state.deleted),
+    )
     memory = TeamMemory(
         organization_id="",
         repo=repo,

@@ -24,14 +24,20 @@ class SyncState:
     """The deletions that both sides know of, each with its last text's hash: what is there again was written anew."""
     tombstones: bool = False
     """Whether the server has said that it keeps deletions."""
-    maximum: int | None = None
-    """How many entries the server takes, once it has said so."""
     open: Mapping[str, str] = field(default_factory=dict)
     """What could not be taken, each with what lay in its way: once that has changed everything is asked for again."""
     refused: tuple[Skip, ...] = ()
     """What was not taken of the server's state when it was last looked through: so it is until that changes."""
     forgotten: str = ""
     """Stands for all that was forgotten when the server's texts were last looked through for it."""
+    repo: str = ""
+    """Whose notes these are; another repo's are never pushed to it."""
+    source: str = ""
+    """The address of the server that agreed to `base`; another one has agreed to nothing."""
+    version: int = 0
+    """Of the server's state, where it counts them: one that runs backwards was put back from a backup."""
+    place: str = ""
+    """Marks the directory that all this is about (`memory.team.mark`): what lacks in another one was not deleted."""
 
 
 class SyncStates(Protocol):

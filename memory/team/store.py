@@ -1,10 +1,10 @@
 """The team memory of each repo in the database: entries, what was deleted, who wrote what."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -18,15 +18,22 @@ from memory.team.wire import BODY_BYTES, ENTRY_BYTES, names_tag, state_checksum
 from memory.transactions import Transactions
 
 metadata = tables.metadata
+_AT_ONCE = 500  # keys in one statement: no database takes any number of parameters
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What the server takes; sizes in bytes. `body_bytes` counts for bodies of more than one entry."""
+    """What the server takes; sizes in bytes. `body_bytes` counts for bodies of more than one entry.
+
+    Of deletions it tells the newest `tombstones`, for `tombstone_days`. A copy that was away for longer has the note
+    still, takes it for one that the server never had, and brings it back.
+    """
 
     entry_bytes: int = ENTRY_BYTES
     body_bytes: int = BODY_BYTES
     entries: int = 1000
+    tombstones: int = 1000
+    tombstone_days: int = 180
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,10 +53,11 @@ class RepoState:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RepoContent:
-    """A repo's state with its texts."""
+    """A repo's state with its texts; `versions` tells since which version each text is as it is."""
 
     state: RepoState
     texts: Mapping[str, str] = field(repr=False)
+    versions: Mapping[str, int] = field(repr=False)
 
 
 class TeamStore:
@@ -80,7 +88,8 @@ class TeamStore:
             deleted={entry.key: entry.hash for entry in rows if entry.deleted},
         )
         texts = {entry.key: entry.text.decode() for entry in rows if not entry.deleted}
-        return RepoContent(state=state, texts=texts)
+        versions = {entry.key: entry.version for entry in rows if not entry.deleted}
+        return RepoContent(state=state, texts=texts, versions=versions)
 
     async def put(
         self,
@@ -113,9 +122,26 @@ class TeamStore:
             after = _merged(before, entries, deleted)
             if len(after.live) > self._limits.entries:
                 raise TooManyEntries(maximum=self._limits.entries, received=len(after.live))
+            after = await self._outlived(session, repo, before=before, after=after)
             await self._store(session, repo, before=before, after=after, texts=entries, author=author)
             await self.audit.write(session, _entry(repo, before=before, after=after, who=author, peer=peer))
             return after
+
+    async def _outlived(self, session: AsyncSession, repo: str, *, before: RepoState, after: RepoState) -> RepoState:
+        """Delete the record of deletions that are told no more, and return what is left of the state."""
+        old = after.deleted.keys() & before.deleted.keys()
+        if not old:
+            return after
+        columns = select(ENTRIES.c.key, ENTRIES.c.changed_at).where(ENTRIES.c.repo == repo, ENTRIES.c.deleted)
+        rows = (await session.execute(columns.order_by(ENTRIES.c.changed_at.desc(), ENTRIES.c.key))).all()
+        since = after.changed_at - timedelta(days=self._limits.tombstone_days)
+        fresh = [key for key, changed_at in rows if key in old and changed_at >= since]
+        kept = {*fresh[: max(0, self._limits.tombstones - len(after.deleted) + len(old))]}
+        gone = old - kept
+        for start in range(0, len(gone), _AT_ONCE):
+            these = sorted(gone)[start : start + _AT_ONCE]
+            await session.execute(delete(ENTRIES).where(ENTRIES.c.repo == repo, ENTRIES.c.key.in_(these)))
+        return replace(after, deleted={key: value for key, value in after.deleted.items() if key not in gone})
 
     def _check_sizes(self, entries: Mapping[str, str]) -> None:
         for key, text in entries.items():
@@ -168,7 +194,8 @@ def _check_precondition(checksum: str, *, if_match: str | None, if_none_match: s
 
 def _merged(before: RepoState, entries: Mapping[str, str], deleted: Sequence[str]) -> RepoState:
     live = {**before.live, **{key: content_hash(text) for key, text in entries.items()}}
-    gone = {key: live.pop(key) for key in deleted if key in live}
+    taken = {key: live.pop(key) for key in deleted if key in live}
+    gone = {key: value for key, value in taken.items() if key in before.live}  # else it never was: nothing to tell
     buried = {key: value for key, value in before.deleted.items() if key not in live}
     return RepoState(version=before.version, changed_at=before.changed_at, live=live, deleted={**buried, **gone})
 

@@ -9,12 +9,13 @@ import anyio.to_thread
 
 from memory.errors import PathRefused
 from memory.facts import facts
-from memory.index import INDEX, pointers, rewritten
+from memory.index import is_index, lines_of, pointers, rewritten
 from memory.notes import content_hash
 from memory.provenance import fact_hash
 from memory.team.copy import Copy
 from memory.team.local import Skip, Verdict, judge, look_of, read_copy, secret_in, why_not_kept
 from memory.team.remote import Answer, Fetched
+from memory.team.state import SyncState
 from memory.team.wire import Content, check_key
 
 
@@ -23,11 +24,11 @@ async def take(copy: Copy, fetched: Fetched) -> None:
     copy.report.found = fetched.answer
     if fetched.answer is Answer.UNCHANGED or fetched.content is None:
         empty = fetched.answer is Answer.EMPTY
-        nothing = replace(copy.state, checksum=None, server={}, base={}, gone={}, refused=())
+        nothing = replace(copy.state, checksum=None, server={}, base={}, gone={}, refused=(), version=0)
         state = nothing if empty else copy.state
         copy.state = replace(state, pulled=True)
         return
-    await _Taking(copy)(fetched.content, fetched.checksum)
+    await _Taking(copy)(fetched.content, fetched.checksum, fetched.version)
 
 
 class _Taking:
@@ -38,19 +39,25 @@ class _Taking:
         self._files = copy.files
         self._report = copy.report
 
-    async def __call__(self, content: Content, checksum: str | None) -> None:
+    async def __call__(self, content: Content, checksum: str | None, version: int) -> None:
         """Take all of it. What could not be taken leaves no checksum behind, so that it is looked at again."""
         copy = self._copy
         self._files.barred.clear()
         self._report.refused.clear()
         kept_here = self._kept(content)
+        hashes = {key: content_hash(text) for key, text in kept_here.items()}
+        if _put_back(copy.state, hashes, content, version):
+            copy.compare_anew()
         incoming = self._fitting(kept_here)
         left = await copy.left(incoming)
         gone = content.deleted_checksums
-        hashes = {key: content_hash(text) for key, text in kept_here.items()}
+        if gone is not None:  # what is there is not gone, whatever else is said of it
+            gone = {key: last for key, last in gone.items() if key not in content.entries}
         known = hashes.keys() | {key for key in gone or {} if why_not_kept(key) is None}
         kept = {key: value for key, value in copy.state.base.items() if key in known}
         copy.state = replace(copy.state, base=kept, server=hashes, tombstones=gone is not None)
+        if copy.moved:  # what has gone there was not deleted from what is here
+            copy.state, copy.moved = replace(copy.state, gone=gone or {}), False
         # A server that keeps no deletions is given what is left, be it nothing, in place of what it still has.
         owes = copy.erases and not copy.state.tombstones
         copy.owed = {key: text or "" for key, text in left.texts.items()} if owes else {}
@@ -64,6 +71,7 @@ class _Taking:
         copy.state = replace(
             copy.state,
             checksum=known_as,
+            version=version,
             pulled=True,
             forgotten=copy.clear_of,
             open=dict(self._files.barred),
@@ -84,7 +92,7 @@ class _Taking:
             elif reason := why_not_kept(key):
                 self._refuse(raw, reason)
             else:
-                found[key] = text
+                found[key] = text.removeprefix("\ufeff")  # a mark of the encoding, which a file here is read without
         return found
 
     def _fitting(self, entries: Mapping[str, str]) -> dict[str, str]:
@@ -122,7 +130,7 @@ class _Taking:
             return True
 
         async def write() -> None:
-            if verdict is Verdict.CONFLICT and PurePosixPath(key).name == INDEX:
+            if verdict is Verdict.CONFLICT and is_index(key):
                 await self._unite(key, left or "")
                 copy.agree(key, agreed, there=there)
                 return
@@ -167,8 +175,9 @@ class _Taking:
             return True
         here, base = copy.local.hash(key), copy.state.base.get(key)
         anew = base is None and (here != last or copy.state.gone.get(raw) == last)
-        if key not in copy.local.names or key == INDEX or anew:
-            copy.agree(key, None)  # gone here too, or written anew since, and then pushed as a new text
+        if key not in copy.local.names or is_index(key) or anew:
+            # Gone here too, or written anew since, and then pushed as a new text. An index is never deleted.
+            copy.agree(key, None)
             return True
 
         async def delete() -> None:
@@ -177,7 +186,7 @@ class _Taking:
             await self._put(key, None)
             copy.agree(key, None)
 
-        return await self._files.tried(key, delete) or PurePosixPath(key).name == INDEX  # an index is never deleted
+        return await self._files.tried(key, delete)
 
     async def _unpoint(self, known: Collection[str]) -> None:
         """Clear the index lines of what is deleted, here or by others: an index that was taken may not know of it."""
@@ -210,15 +219,25 @@ class _Taking:
         self._files.barred[key], _ = look_of(self._files.directory, key)
 
 
+def _put_back(state: SyncState, hashes: Mapping[str, str], content: Content, version: int) -> bool:
+    """Return whether what is known of a server never was, by what it says now: it was put back from a backup.
+
+    Its states have to go on being counted, and a text that is not the known one has to be newer than that.
+    """
+    since, known = content.entry_versions or {}, state.server
+    other = (key for key, value in hashes.items() if known.get(key, value) != value)
+    return version < state.version or any(since.get(key, state.version + 1) <= state.version for key in other)
+
+
 def _pointed_to(texts: Mapping[str, str]) -> set[str]:
     """Return the keys that the indexes among these texts point to."""
-    indexes = [(PurePosixPath(key), text) for key, text in texts.items() if PurePosixPath(key).name == INDEX]
+    indexes = [(PurePosixPath(key), text) for key, text in texts.items() if is_index(key)]
     return {(index.parent / to).as_posix() for index, text in indexes for _, to in pointers(text)}
 
 
 def _united(theirs: str, ours: str) -> str:
     """Return an index with the lines of ours that theirs lacks; of two lines for one target theirs stays."""
-    targets, known = {target for _, target in pointers(theirs)}, set(theirs.splitlines())
+    targets, known = {target for _, target in pointers(theirs)}, set(lines_of(theirs))
 
     def new(line: str, target: str) -> str | None:
         there = target in targets if target else not line.strip() or line in known

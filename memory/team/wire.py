@@ -1,7 +1,8 @@
 """What travels between a team memory's client and server, and how each checks the keys of what it is given.
 
 `GET …?repo=owner/repo` gives a `TeamMemory`, with `&view=hashes` only its `Hashes`; `PUT` takes a `Put` and
-gives a `PutAnswer`. Fields that plain clients and servers lack (`deleted`, `deletedChecksums`) are optional.
+gives a `PutAnswer`. Fields that plain clients and servers lack (`deleted`, `deletedChecksums`, `entryVersions`) are
+optional.
 """
 
 import json
@@ -29,7 +30,8 @@ _FIXED = len('{"entries":{}}')
 _FIXED_DELETED = len('{"entries":{},"deleted":[]}')
 _LONGEST_PATH = 2000
 """Bytes; PostgreSQL's index takes no much longer ones."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_TAG = re.compile(r"[!#-~]{1,256}")
 
 
 class _Wire(BaseModel):
@@ -37,10 +39,15 @@ class _Wire(BaseModel):
 
 
 class Content(_Wire):
-    """The texts of a repo; `deleted_checksums` has the hash of each deleted entry's last text."""
+    """The texts of a repo; `deleted_checksums` has the hash of each deleted entry's last text.
+
+    `entry_versions` tells since which version of the repo each text is as it is, so that whoever knew another text at
+    that version or a later one sees that the server was put back.
+    """
 
     entries: dict[str, str] = {}
     entry_checksums: dict[str, str] | None = None
+    entry_versions: dict[str, int] | None = None
     deleted_checksums: dict[str, str] | None = None
 
 
@@ -97,17 +104,18 @@ def check_key(key: str) -> str:
     """Return the key as a plain path relative to the team directory; raises `PathRefused` if it is none.
 
     Lexical only: whoever writes the file also has to look at links on the way. Refuses some harmless keys
-    too, such as one with an escaped blank in a folder, since no name of a note needs them.
+    too, such as one with an escaped blank in a folder, since no name of a note needs them. The error does not quote
+    the key: it is shown to people, and a key is whatever a server likes to say.
     """
     if "\0" in key:
-        raise PathRefused("a key holds a NUL")
+        raise PathRefused("its name holds a NUL")
     _check_disguise(key, unquote(key), forbidden=("..", "/"), what="percent escapes")
     _check_disguise(key, unicodedata.normalize("NFKC", key), forbidden=("..", "/", "\\", "\0"), what="look-alikes")
     if "\\" in key or key.startswith("/"):
-        raise PathRefused(f"the key {key!r} is no relative path with forward slashes")
+        raise PathRefused("its name is no relative path with forward slashes")
     plain = posixpath.normpath(key) if key else "."
     if plain in {".", ".."} or plain.startswith("../"):
-        raise PathRefused(f"the key {key!r} leaves the team directory")
+        raise PathRefused("its name leaves the team directory")
     return plain
 
 
@@ -131,7 +139,7 @@ def check_path(key: str) -> None:
 
 def _check_disguise(key: str, decoded: str, *, forbidden: Sequence[str], what: str) -> None:
     if decoded != key and any(part in decoded for part in forbidden):
-        raise PathRefused(f"the key {key!r} might hide a path in {what}, so it needs a plainer name")
+        raise PathRefused(f"its name might hide a path in {what}, so it needs a plainer one")
 
 
 def encode(body: Mapping[str, Any]) -> bytes:
@@ -176,9 +184,12 @@ def encode_text(text: str) -> bytes:
 
 def entity_tag(checksum: str | None, header: str | None) -> str | None:
     """Return the state's tag without quotes: the body's checksum first, else the `ETag` header."""
-    if checksum:
-        return checksum
-    return (header or "").strip().removeprefix("W/").strip('"') or None
+    return plain_tag(checksum) or plain_tag((header or "").strip().removeprefix("W/").strip('"'))
+
+
+def plain_tag(tag: object) -> str | None:
+    """Return a tag that can be sent back in a header, at most 256 visible ASCII characters; any other is none."""
+    return tag if isinstance(tag, str) and _TAG.fullmatch(tag) else None
 
 
 def names_tag(header: str, checksum: str) -> bool:

@@ -22,8 +22,8 @@ class Transcript:
     def __init__(self, *said: Said) -> None:
         self.said = list(said)
 
-    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> int:
-        return 0
+    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> Sequence[datetime]:
+        return []
 
     async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:
         return [each for each in self.said if start <= each.at < end]

@@ -80,9 +80,9 @@ class CountedHistory:
         self.sittings = sittings
         self.asked: list[datetime] = []
 
-    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> int:
+    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> Sequence[datetime]:
         self.asked.append(since)
-        return min(self.sittings, enough)
+        return [NOW - timedelta(hours=2 + 12 * back) for back in range(min(self.sittings, enough))]
 
     async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:
         raise AssertionError("a dream reads no transcript by itself")

@@ -16,6 +16,7 @@ from memory.notes import Notes
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
 from memory.team.client import TeamSync
+from memory.team.mark import MARK
 from memory.team.server import Grant, TokenTable, routes
 from memory.team.state import LocalSyncStates
 from memory.team.store import Limits, TeamStore
@@ -81,6 +82,7 @@ class Member:
         )
         self.now = datetime(2026, 5, 1, tzinfo=UTC)
         self.token = "good"
+        self.url = "http://team/"
         self.slept: list[float] = []
         self.wire = Wire(inner)
         self.states = LocalSyncStates()
@@ -92,7 +94,7 @@ class Member:
     def restarted(self, **settings: Any) -> TeamSync:
         self.leases, chosen = LocalLeases(), MemorySettings(**settings)
         return TeamSync(
-            base_url="http://team/",
+            base_url=self.url,
             token=self._token,
             http=httpx.AsyncClient(transport=self.wire),
             notes=Notes(leases=self.leases, settings=chosen),
@@ -125,7 +127,9 @@ class Member:
         (self.team / key).write_text(text)
 
     def files(self) -> dict[str, str]:
-        return {p.relative_to(self.team).as_posix(): p.read_text() for p in self.team.rglob("*") if p.is_file()}
+        """Return what lies in T, without its mark."""
+        found = (path for path in self.team.rglob("*") if path.is_file() and path.name != MARK)
+        return {path.relative_to(self.team).as_posix(): path.read_text() for path in found}
 
 
 @pytest.fixture

@@ -260,3 +260,88 @@ def test_what_names_only_the_word_that_two_names_begin_with_may_be_of_either() -
     old, new = (Placed(note="a.md", fact=fact[2:-1]) for fact in (BERG, short))
     said_by = {old.hash: {"Anna Berg"}, fact_hash(LIND[2:-1]): {"Anna Lind"}}
     assert kept_apart([Moved(old=old, new=new)], said_by) == [Moved(old=old, new=new)]
+
+
+NUTS_ALONE = "Is allergic to peanuts and cashews"
+UNDER = {
+    "heading above a heading": "## 1. NAME\n\n### Health\n\n- FACT\n",
+    "underlined heading": "NAME\n===\n\n- FACT\n",
+    "heading as a tag": "<h2>NAME</h2>\n\n- FACT\n",
+    "bold line": "**NAME**\n\n- FACT\n",
+    "bold line of a paragraph": "__NAME__\nFACT\n",
+    "label": "About NAME:\n\n- FACT\n",
+    "item": "- NAME\n  - Food\n    - FACT\n",
+    "summary": "<details><summary>NAME</summary>\n\n- FACT\n\n</details>\n",
+    "summary of several lines": "<details>\n<summary>\nNAME\n</summary>\n\n- FACT\n\n</details>\n",
+    "column": "| Topic | NAME |\n| --- | --- |\n| Food | FACT |\n",
+    "definition": "NAME\n: FACT\n",
+    "quote": "> **NAME**\n>\n> - FACT\n",
+    "code": "```\nNAME:\n  - FACT\n```\n",
+    "header": "---\nname: x\nauthor: NAME\n---\n\n- FACT\n",
+}
+
+
+@pytest.mark.parametrize("form", UNDER.values(), ids=UNDER)
+def test_a_fact_is_given_away_by_whatever_it_is_put_under(form: str) -> None:
+    soup, nuts = "- Likes soup (Bob, 2026-05-01)\n", f"- {NUTS_ALONE} (Ann, 2026-05-01)\n"
+    text = form.replace("FACT", NUTS_ALONE)
+    assert moved({"food.md": soup, "x.md": text.replace("NAME", "Bob")}, food=soup, nuts=nuts).moved
+    assert moved({"food.md": soup, "x.md": text.replace("NAME", "Ann")}, food=soup, nuts=nuts) == Attribution()
+
+
+def test_a_fact_is_given_away_by_the_folder_that_it_is_put_into() -> None:
+    after = {"NAME/food.md": f"- {NUTS_ALONE}\n- Prefers tea in the early morning\n", "ways.md": BOB}
+    for name, given in (("bob", 2), ("ann", 0)):
+        assert len(moved({file.replace("NAME", name): text for file, text in after.items()}).moved) == given
+
+
+def test_what_stands_nearest_says_whose_a_fact_is() -> None:
+    text = f"# Bob\n\n## Ann\n\n- {NUTS_ALONE}\n- Prefers tea in the early morning\n\n# Bob\n\n{BOB}"
+    assert moved({"bob.md": text}) == Attribution()
+    table = f"| Ann | Bob |\n|---|---|\n| {NUTS_ALONE} | Takes the late train home on Fridays |\n"
+    assert moved({"food.md": ANN, "x.md": table}) == Attribution()
+
+
+def test_a_fact_that_names_nobody_any_more_has_lost_its_speaker() -> None:
+    stripped = {name: text.replace(" (Ann, 2026-05-01)", "") for name, text in BEFORE.items()}
+    assert moved(stripped) == Attribution(lost=("Prefers tea in the early morning (Ann, 2026-05-01)",))
+    assert moved({"food.md": ANN, "ways.md": BOB, "x.md": f"- {NUTS_ALONE}\n"}).lost == (NUTS[2:-1],)
+    assert moved({"ann.md": stripped["food.md"], "ways.md": BOB}) == Attribution()
+
+
+def test_who_said_something_of_another_is_its_speaker_still() -> None:
+    said = "- Bob plays the tuba at night (Ann, 2026-05-01)\n"
+    for without in ("- Bob plays the tuba at night\n", "- Bob plays the tuba at night (Bob, 2026-05-01)\n"):
+        assert moved({"a.md": without + BOB}, a=said + BOB).lost == (said[2:-1],)
+    assert moved({"a.md": "# Ann says\n\n- Bob plays the tuba at night\n"}, a=said) == Attribution()
+
+
+def test_a_fact_that_names_nobody_any_more_is_anothers_in_a_note_that_speaks_of_them() -> None:
+    unheard_of = f"= Bob =\n\n- {NUTS_ALONE}\n"
+    assert moved({"food.md": ANN, "ways.md": BOB, "x.md": unheard_of}).moved == (NUTS[2:-1],)
+    assert moved({"food.md": ANN, "ways.md": BOB + f"- {NUTS_ALONE}\n"}).moved == ()  # he has only said the other one
+
+
+def test_a_heading_that_names_two_gives_neither_what_is_the_others_but_counts() -> None:
+    both = f"# Ann and Bob\n\n- {NUTS_ALONE}\n"
+    assert moved({"food.md": ANN, "ways.md": BOB, "x.md": both}) == Attribution(lost=(NUTS[2:-1],))
+
+
+def test_a_word_before_a_date_in_brackets_is_no_speaker() -> None:
+    rent = "- The rent is due (by 2026-06-01)\n"
+    assert moved({"a.md": "- The rent is due by 2026-06-01\n"}, a=rent) == Attribution()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "lost"),
+    [
+        ("Ann takes the late train home on Fridays and Bob prefers tea in the early morning", 2),
+        ("Ann: takes the late train home on Fridays; Bob: prefers tea in the early morning", 2),
+        ("Bob takes the late train home on Fridays, Ann prefers tea in the early morning", 0),
+        ("Ann and Bob prefer tea in the early morning and take the late train home on Fridays", 0),
+        ("Bob takes the late train home on Fridays, says Ann, who prefers tea in the early morning", 0),
+    ],
+)
+def test_in_a_sentence_of_two_people_each_keeps_what_is_theirs(sentence: str, lost: int) -> None:
+    found = moved({"both.md": f"- {sentence} (Ann, 2026-05-01; Bob, 2026-05-02)\n", "food.md": NUTS})
+    assert (len(found.lost), found.moved) == (lost, ())

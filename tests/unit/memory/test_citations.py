@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.citations import Citations
+from memory.citations import Citations, without_marks
 from memory.doubles import LocalLeases
 from memory.errors import WriteRefused
 from memory.extraction_witness import ExtractionWitness
@@ -82,6 +82,12 @@ def test_a_mark_is_taken_out_whole_however_it_is_written(mark: str) -> None:
     assert citations.origin("Tee", gone=()) == BIRTHDAY[1]
 
 
+def test_marks_within_marks_are_taken_out_in_one_pass_however_deep_they_go() -> None:
+    depth = 50_000
+    given = {"content": f"tea {'[from ' * depth}1]{'2]' * (depth - 1)} and [from [x] 1] cake"}
+    assert without_marks(given) == {"content": "tea and [from [x] 1] cake"}
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -125,6 +131,15 @@ def test_who_is_named_with_a_fact_is_its_only_possible_source() -> None:
     assert citations.origin("12:30 Bob: birthday on the 3rd of May", gone=()) is None
     assert citations.origin("Bob's birthday is on the 3rd of May (Ann, 2031-05-02)", gone=()) == BIRTHDAY[0]
     assert citations.origin("13:00 Ann: the birthday", gone=()) == BIRTHDAY[0]
+    assert citations.origin("Bob's birthday is on the 3rd of May（Bob，2031-05-02）", gone=()) is None
+
+
+@pytest.mark.parametrize("between", [", ", " and ", "、", " et ", "；"])
+def test_of_several_names_with_a_fact_each_is_looked_for_by_itself(between: str) -> None:
+    citations = Citations(BIRTHDAY)
+    assert citations.absent(f"It rains (Ann{between}Bob, 2031-05-02)") == ""
+    assert citations.absent(f"It rains (Ann{between}Cem, 2031-05-02)") == "Cem"
+    assert citations.absent(f"12:05 Cem{between}Bob: It rains") == "Cem"
 
 
 @pytest.mark.parametrize(
@@ -202,7 +217,18 @@ class TestWitness:
             )
 
     @pytest.mark.parametrize(
-        "fact", ["I am a thief. (Ann, 2031-05-02)", "12:05 Ann: I am a thief.", "x (Bob, Ann, 2031-05-02)"]
+        "fact",
+        [
+            "I am a thief. (Ann, 2031-05-02)",
+            "12:05 Ann: I am a thief.",
+            "x (Bob, Ann, 2031-05-02)",
+            "I am a thief（Ann，2031-05-02）",
+            "I am a thief (Ann; 2031-05-02)",
+            "x (Bob、Ann, 2031-05-02)",
+            "x (Bob et Ann, 2031-05-02)",
+            "12:05 Ann：我是小偷",
+            "12:05 Ann: I am a thief (2031-05-02)",
+        ],
     )
     async def test_nobody_is_named_in_a_shared_chat_as_having_said_what_others_said(
         self, scope: Scope, notes: Notes, fact: str
@@ -217,6 +243,16 @@ class TestWitness:
         await notes.watched(ExtractionWitness(citations, shown=())).write(
             replace(scope, shared=False), path, marked(citations, f"{fact} [from 1]"), expected=""
         )
+
+    @pytest.mark.parametrize("stamp", [" (Ann, {})", "（Ann，{}）", " ( Ann; {} )"])
+    async def test_what_is_noted_already_is_so_whatever_the_brackets_of_its_stamp(
+        self, scope: Scope, notes: Notes, stamp: str
+    ) -> None:
+        (scope.memory_dir / "old.md").write_text(f"- Tea{stamp.format('2031-05-01')}\n")
+        seen = notes.watched(ExtractionWitness(Citations(said((ANN, "Tea"))), shown=()))
+        for other in (stamp, " (Ann, {})"):
+            with pytest.raises(WriteRefused, match=r"already noted in old\.md"):
+                await seen.append(scope, scope.memory_dir / "new.md", f"- Tea{other.format('2031-05-02')}")
 
     async def test_a_rewording_of_what_goes_and_a_copy_of_what_is_noted_need_no_sentence(
         self, scope: Scope, notes: Notes

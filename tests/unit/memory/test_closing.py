@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from memory.closing import close_day
-from memory.dailylog import MARK, day_bounds, log_of, log_path, parts, waiting_logs
+from memory.dailylog import day_bounds, log_of, log_path, parts, waiting_logs
 from memory.doubles import LocalLeases
 from memory.errors import Conflict
+from memory.log_marks import MARK
 from memory.notes import Note, Notes
 from memory.scope import Mode, OptOut, Part, Scope
 from memory.settings import MemorySettings

@@ -23,13 +23,14 @@ __all__ = ["leases_", "notes_", "scope_"]
 
 
 class Distiller:
-    """A run that writes one note from the logs."""
+    """A run that reads the logs, but for those that are `unread`, and writes one note from them."""
 
     def __init__(self, notes: Notes) -> None:
         self.notes = notes
         self.outcome = Outcome.COMPLETED
         self.prompts: list[str] = []
         self.also: Path | None = None
+        self.unread: tuple[Path, ...] = ()
 
     async def __call__(
         self,
@@ -50,7 +51,9 @@ class Distiller:
         await notes.write(scope, path, "- Ann likes tea\n", expected="")
         if self.also is not None:
             await self.notes.append(scope, self.also, "- 23:59 late\n")
-        return RunReport(outcome=self.outcome, written=(path,), text="Done.", turns=1)
+        logs = (scope.memory_dir / "logs").rglob("*.md")
+        opened = tuple(log.relative_to(scope.memory_dir).as_posix() for log in logs if log not in self.unread)
+        return RunReport(outcome=self.outcome, written=(path,), text="Done.", turns=1, opened=opened)
 
 
 @pytest.fixture
@@ -181,6 +184,30 @@ async def test_after_a_failure_the_same_logs_wait_and_the_notes_are_as_before(
     assert not list(scope.memory_dir.glob("note*.md"))
     assert path.stat().st_mode & 0o777 == 0o600
     assert told == []
+
+
+async def test_a_run_that_opens_no_log_has_failed_and_the_logs_wait_as_long_as_that_goes_on(
+    scope: Scope, notes: Notes, distil: Distil, run: Distiller, leases: LocalLeases
+) -> None:
+    run.unread = tuple(await logs(scope, notes, 1, 2))
+    for _ in range(2):
+        done = await distil(scope)
+        assert (done.ending, done.reason) == (Ending.FAILED, "it opened none of the day logs, so they wait")
+    assert [log.path for log in waiting_logs(scope, NIGHT)] == [*run.unread]
+    assert not list(scope.memory_dir.glob("note*.md"))
+    assert await delete_old_logs(scope, keep_days=1, now=NIGHT + timedelta(days=99), leases=leases, seconds=1) == 0
+
+
+async def test_only_the_logs_that_were_opened_count_as_sorted_and_how_many_were_not_is_said(
+    scope: Scope, notes: Notes, distil: Distil, run: Distiller, told: list[str]
+) -> None:
+    first, second = await logs(scope, notes, 1, 2)
+    run.unread = (first,)
+    done = await distil(scope)
+    assert (done.ending, done.reason) == (Ending.CHANGED, "1 of 2 day logs not opened: left for the next night")
+    assert told == ["Sorted 1 day log into memory"]
+    assert [log.path for log in waiting_logs(scope, NIGHT)] == [first]
+    assert second.stat().st_mode & 0o777 == 0o400
 
 
 async def test_a_log_that_grew_while_it_was_distilled_waits_for_the_next_night(

@@ -1,4 +1,5 @@
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -49,8 +50,16 @@ async def test_of_ticks_ten_minutes_apart_none_is_throttled_for_coming_a_little_
         night.now += timedelta(seconds=seconds)
 
 
+async def test_a_count_by_a_clock_that_was_ahead_throttles_nobody_once_it_is_right(night: Night) -> None:
+    night.history.sittings = 3
+    for moved in (timedelta(days=1), -timedelta(days=1)):
+        night.now += moved
+        assert await night.dream.due(night.scope) is Gate.TOO_FEW_SITTINGS
+    assert await night.dream.due(night.scope) is Gate.THROTTLED
+
+
 async def test_a_count_that_fails_is_throttled_too(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(scope: Scope, since: datetime, *, enough: int) -> int:
+    async def broken(scope: Scope, since: datetime, *, enough: int) -> Sequence[datetime]:
         raise OSError("no database")
 
     monkeypatch.setattr(night.history, "sittings_since", broken)
@@ -269,6 +278,26 @@ async def test_the_days_in_the_prompt_are_those_of_the_scopes_own_zone(night: Ni
     night.dreamt(timedelta(days=2))
     await night.dream(replace(night.scope, timezone="Europe/Berlin"))
     assert "last done on 2026-05-02; today is 2026-05-04" in night.run.prompts[0]
+
+
+async def test_a_dream_is_told_how_many_sittings_there_were_on_which_of_the_scopes_days_and_that_it_has_no_transcript(
+    night: Night,
+) -> None:
+    night.dreamt(timedelta(days=3))
+    night.history.sittings = 3  # the ends, in UTC: 3 May 01:00, 2 May 13:00 and 01:00
+    await night.dream(replace(night.scope, timezone="America/New_York"))
+    assert "Sittings since then: 3, ended on 2026-05-01, 2026-05-02 (2)." in night.run.prompts[0]
+    assert "there is no transcript" in night.run.prompts[0]
+    assert night.history.asked == [NOW - timedelta(days=3)]
+
+
+@pytest.mark.parametrize(("sittings", "told"), [(0, "none has ended."), (500, "100 or more, the latest on 2026-03-14")])
+async def test_of_a_long_history_a_dream_is_told_the_latest_sittings_and_of_none_that_there_is_none(
+    night: Night, sittings: int, told: str
+) -> None:
+    night.history.sittings = sittings
+    await night.dream(night.scope, forced=True)
+    assert f"Sittings since then: {told}" in night.run.prompts[0]
 
 
 async def test_while_a_dream_runs_its_time_is_not_set_so_that_a_killed_one_leaves_the_scope_due(night: Night) -> None:

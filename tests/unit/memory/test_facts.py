@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from memory.facts import facts, facts_of, forgettable, vanished, without
+from memory.facts import facts, facts_of, forgettable, without
 
 
 def test_each_list_item_and_each_paragraph_is_a_fact() -> None:
@@ -28,30 +28,6 @@ Last one.
         "no sugar",
         "Last one.",
     ]
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("Ann prefers the early train", "Ann prefers the early train to Kiel"),
-        ("Ann really prefers the early train.", "ANN prefers the early train"),
-        ("安喜欢早班火车", "安喜欢坐早班火车去"),
-    ],
-)
-def test_a_fact_in_slightly_other_words_has_survived(before: str, after: str) -> None:
-    assert vanished([before], ["something else", after]) == []
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("Ann prefers the early train", "Bob lives in Kiel"),
-        ("安喜欢早班火车", "他住在基尔"),
-        ("Ann prefers the early train", ""),
-    ],
-)
-def test_a_fact_that_is_nowhere_any_more_has_vanished(before: str, after: str) -> None:
-    assert vanished([before, "kept"], [after, "Kept"]) == [before]
 
 
 @pytest.mark.parametrize("unit", ["- ", "* ", "=", "_  ", " ", "1"])

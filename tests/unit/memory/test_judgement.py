@@ -1,15 +1,19 @@
 """What a consolidation may remove: the bound holds for whatever a memory says, and a good one stays within it."""
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from memory.judgement import Ending, Judgement
 from memory.ports import Outcome, RunReport
+from memory.provenance import fact_hash
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
 from memory.snapshot import Saved
+from tests.unit.memory.honest_dreams import ALL, HONEST, Honest
 
 HOME = Path("/memory")
 SCOPE = Scope(
@@ -33,9 +37,15 @@ OTHERS = {
 }
 
 
-def judged(before: Mapping[str, str], after: Mapping[str, str]) -> Judgement:
+def judged(
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    *,
+    shared: bool = False,
+    said_by: Mapping[str, Collection[str]] = {},
+) -> Judgement:
     then, now = ({HOME / name: Saved(text=text, mtime_ns=0) for name, text in each.items()} for each in (before, after))
-    return Judgement(scope=SCOPE, before=then, after=now, said_by={})
+    return Judgement(scope=replace(SCOPE, shared=shared), before=then, after=now, said_by=said_by)
 
 
 def removed(was: str, now: str, *, besides: str = "") -> int:
@@ -191,3 +201,107 @@ def test_the_same_said_twice_counts_once() -> None:
 def test_a_table_may_become_a_list() -> None:
     rows = "".join(f"- {day}: {day}word {900 + n}\n" for n, day in enumerate("abcdefghij"))
     assert removed(TABLE, rows) == 0
+
+
+@pytest.mark.parametrize("dream", HONEST.values(), ids=HONEST)
+def test_an_honest_dream_stands_and_counts_as_removed_only_what_it_took_out(dream: Honest) -> None:
+    found = judged(dream.before, dream.after, shared=dream.shared)
+    assert found.verdict([], DONE, MemorySettings()) == (Ending.CHANGED, "")
+    assert len(found.removed) == dream.removed
+
+
+def item(fact: str) -> str:
+    return f"- {fact}\n"
+
+
+def lower(fact: str) -> str:
+    return fact[0].lower() + fact[1:]
+
+
+NOTES = {f"n{place}.md": item(fact) for place, fact in enumerate(ALL)}
+HEAD = "---\nname: brother\ndescription: about the brother, Carl\n---\n\n# Carl, the brother\n\n"
+TELLING: Mapping[str, Callable[[str], str]] = {
+    "a name before each": lambda fact: item(f"Carl {lower(fact)}"),
+    "another subject before each": lambda fact: item(f"The brother {lower(fact)}"),
+    "a denial behind each": lambda fact: item(f"{fact} - this is wrong"),
+    "a denial in brackets": lambda fact: item(f"{fact} (no longer true)"),
+    "a denial in a sentence of its own": lambda fact: item(f"{fact}. That is not so."),
+    "struck out": lambda fact: item(f"~~{fact}~~"),
+    "struck out by a tag": lambda fact: item(f"<del>{fact}</del>"),
+    "where a link leads": lambda fact: item(f"see [it](<{fact}>)"),
+    "the title of a link": lambda fact: item(f'see [it](x.md "{fact}")'),
+    "the title of a definition": lambda fact: f'See [it].\n\n[it]: x.md "{fact}"\n',
+    "an attribute": lambda fact: f'See <span title="{fact}">it</span>.\n',
+    "an address": lambda fact: item(f"https://x.example/{fact.replace(' ', '/')}"),
+}
+
+
+@pytest.mark.parametrize("told", TELLING.values(), ids=TELLING)
+def test_facts_that_are_given_away_denied_or_hidden_are_removed(told: Callable[[str], str]) -> None:
+    after = {f"n{place}.md": told(fact) for place, fact in enumerate(ALL)}
+    ending, reason = judged(NOTES, after).verdict([], DONE, MemorySettings())
+    assert (ending, reason[:21]) == (Ending.REFUSED, "it would have removed")
+
+
+@pytest.mark.parametrize("head", [HEAD, "# All of this is false\n\n", "**No longer true**\n\n"])
+def test_facts_that_are_put_under_anothers_name_or_a_denial_are_removed(head: str) -> None:
+    ending, reason = judged(NOTES, {"all.md": head + "".join(map(item, ALL))}).verdict([], DONE, MemorySettings())
+    assert (ending, reason) == (Ending.REFUSED, f"it would have removed {len(ALL)} of {len(ALL)} facts")
+
+
+def test_the_words_of_a_memory_in_any_order_do_not_hold_its_facts() -> None:
+    words = " ".join(ALL).split()
+    random.Random(1).shuffle(words)
+    assert len(judged(NOTES, {"all.md": item(" ".join(words))}).removed) > len(ALL) / 2
+    assert judged(NOTES, {"all.md": item(", ".join(ALL))}).removed == ()
+
+
+def test_the_name_of_who_said_a_fact_may_be_put_before_it() -> None:
+    said_by = {fact_hash(fact): {"Carl Lund"} for fact in ALL}
+    after = {f"n{place}.md": item(f"Carl {lower(fact)}") for place, fact in enumerate(ALL)}
+    assert judged(NOTES, after, said_by=said_by).removed == ()
+
+
+def test_a_name_above_facts_is_their_topic_if_a_good_part_of_them_spoke_of_it() -> None:
+    about = ["Works on the project Reverie", "Reverie runs on Python"]
+    others = ["Deploys go out on Tuesdays", "Every change has a review"]
+    before = {"a.md": "".join(map(item, about)), "b.md": "".join(map(item, others))}
+    head = "# Reverie\n\n"
+    assert judged(before, {"a.md": head + before["a.md"] + before["b.md"]}).removed == ()
+    assert judged(before, before | {"b.md": head + before["b.md"]}).removed == tuple(others)
+
+
+def test_a_memory_may_grow_a_little_in_one_run_and_not_without_bound() -> None:
+    filler = "".join(item(f"Filler line number {number} of nothing at all") for number in range(2000))
+    for added, ending in ((filler[: 8 * 1024], Ending.CHANGED), (filler, Ending.REFUSED)):
+        found = judged(NOTES, NOTES | {"all.md": added})
+        assert found.verdict([], DONE, MemorySettings())[0] is ending
+        assert found.removed == ()
+    log = {"logs/2026/05/2026-05-01.md": filler}
+    assert judged(NOTES | log, NOTES | log | {"a.md": filler[: len(filler) // 3]}).verdict([], DONE, MemorySettings())[
+        0
+    ] is (Ending.CHANGED)
+
+
+def test_the_notes_that_stay_stay_in_the_index() -> None:
+    lines = [f"- [{name}]({name}) — what it holds\n" for name in NOTES]
+    before = NOTES | {"MEMORY.md": "".join(lines)}
+    reason = f"it would have left {len(NOTES)} of {len(NOTES)} notes out of the index"
+    assert judged(before, NOTES | {"MEMORY.md": ""}).verdict([], DONE, MemorySettings()) == (Ending.REFUSED, reason)
+    one = "- " + ", ".join(f"[{name}]({name})" for name in NOTES) + "\n"
+    merged = {"all.md": "".join(NOTES.values()), "MEMORY.md": "- [all](all.md)\n"}
+    for after in (NOTES | {"MEMORY.md": one}, NOTES | {"MEMORY.md": "".join(lines[2:])}, merged):
+        assert judged(before, after).verdict([], DONE, MemorySettings()) == (Ending.CHANGED, "")
+
+
+def test_an_index_may_be_cut_to_what_is_shown_of_it() -> None:
+    notes = {f"n{number}.md": "" for number in range(400)}
+    lines = [f"- [{name}]({name})\n" for name in notes]
+    found = judged(notes | {"MEMORY.md": "".join(lines)}, notes | {"MEMORY.md": "".join(lines[:190])})
+    assert found.verdict([], DONE, MemorySettings()) == (Ending.CHANGED, "")
+
+
+def test_the_reason_names_one_file_as_one() -> None:
+    assert judged(NOTES, NOTES).verdict([Path("/x")], DONE, MemorySettings())[1] == (
+        "it wrote 1 of the files that are not its to write"
+    )

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from memory.lookup import beginning, look_up, named, title
+from memory.lookup import day_logs, holding, look_up, named, title
 from memory.scan import Scanner
 from memory.scope import Mode, Scope
 
@@ -59,14 +59,32 @@ def test_a_name_is_a_files_or_a_title_however_it_is_written(wanted: str, found: 
     [
         ("how long", ["answer-length.md"]),
         ("ans", ["answer-length.md"]),
+        ("length", ["answer-length.md"]),
+        ("LONG should", ["answer-length.md"]),
+        ("should xyz", []),
         ("train", ["trains.md", "train_fares.md"]),
+        ("fares", ["train_fares.md"]),
         ("bed", ["team/beds.md"]),
+        ("rink", ["tea.md"]),
         ("xyz", []),
         ("", []),
     ],
 )
-def test_the_beginning_of_a_name_is_enough_and_may_fit_several(wanted: str, found: list[str]) -> None:
-    assert beginning(NOTES, wanted, title_of) == found
+def test_words_of_a_name_or_how_they_begin_are_enough_and_may_fit_several(wanted: str, found: list[str]) -> None:
+    assert holding(NOTES, wanted, title_of) == found
+
+
+async def test_a_day_means_its_log_with_all_of_its_parts(scope: Scope) -> None:
+    month = scope.memory_dir / "logs/2026/12"
+    month.mkdir(parents=True)
+    for stem in ("2026-12-01.10", "2026-12-01", "2026-12-02", "2026-12-01.2", "notes"):
+        (month / f"{stem}.md").write_text("- 10:00 tea")
+    first, second, tenth = (month / f"2026-12-01{part}.md" for part in ("", ".2", ".10"))
+    assert await look_up(scope, Scanner(), "2026-12-01") == [first, second, tenth]
+    assert await look_up(scope, Scanner(), "2026-12-01.2") == [second]
+    assert await look_up(scope, Scanner(), "2026-12-02.md") == [month / "2026-12-02.md"]
+    assert await look_up(scope, Scanner(), "2026-12-03") == []
+    assert day_logs(scope) == [first, second, tenth, month / "2026-12-02.md"]
 
 
 def test_the_exact_file_goes_before_others_that_are_called_alike() -> None:

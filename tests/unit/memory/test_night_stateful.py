@@ -20,12 +20,11 @@ from memory.citations import Citations
 from memory.consolidation import Consolidated, Consolidation, Ending
 from memory.dream import Dream
 from memory.erasure import erase
-from memory.errors import Conflict, WriteRefused
+from memory.errors import Conflict, NoteMissing, WriteRefused
 from memory.extraction_witness import ExtractionWitness
 from memory.gone import Item, gone, holding
 from memory.index import INDEX, pointers
 from memory.judgement import NoSources
-from memory.notes import NoteMissing
 from memory.places import read_files
 from memory.ports import Outcome
 from memory.provenance import Placed, Spoken, fact_hash

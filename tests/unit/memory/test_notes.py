@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.doubles import LocalLeases
-from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
-from memory.notes import INDEX, Note, NoteMissing, Notes, content_hash, parse, pointer, pointers
+from memory.errors import Conflict, LeaseLost, NoteMissing, PathRefused, WriteRefused
+from memory.notes import INDEX, Note, Notes, content_hash, parse, pointer, pointers
 from memory.paths import Homes, ProjectRef
 from memory.ports import Fence
 from memory.scope import Mode, Scope

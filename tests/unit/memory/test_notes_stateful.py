@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from memory.doubles import LocalLeases
-from memory.errors import Conflict
-from memory.notes import INDEX, NoteMissing, Notes, content_hash, pointers
+from memory.errors import Conflict, NoteMissing
+from memory.notes import INDEX, Notes, content_hash, pointers
 from memory.paths import Homes, ProjectRef, ensure
 from memory.scope import Mode
 from memory.settings import MemorySettings

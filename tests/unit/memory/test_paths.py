@@ -391,6 +391,46 @@ def test_the_agents_memory_of_a_project_that_lies_within_another_is_not_read_fro
     assert readable_path(inner, str(others)) == Path(os.path.realpath(others))
 
 
+def test_a_root_stays_one_though_a_file_of_the_host_lies_in_it_and_that_file_can_not_be_read(tmp_path: Path) -> None:
+    root, names = tmp_path / "app", ("reverie.db", "reverie.db-wal", "reverie.db.bak")
+    (root / "data").mkdir(parents=True)
+    for name in (*names, "read.md"):
+        (root / "data" / name).touch()
+        (root / f"linked-{name}").hardlink_to(root / "data" / name)
+        (root / f"to-{name}").symlink_to(root / "data" / name)
+    homes = Homes(tmp_path / "homes", settings=MemorySettings(), kept=(root / "data/reverie.db",))
+    scope = make_scope(homes, project=ProjectRef(name="a", root=root))
+    for path in (f"{root}/{before}{name}" for before in ("data/", "linked-", "to-") for name in names):
+        with pytest.raises(PathRefused, match="gateway's own"):
+            readable_path(scope, path)
+    for path in ("data/read.md", "linked-read.md", "to-read.md", "data", "."):
+        assert readable_path(scope, f"{root}/{path}").is_relative_to(os.path.realpath(root))
+
+
+def test_the_hosts_file_is_not_read_through_a_hard_link_from_elsewhere(tmp_path: Path) -> None:
+    root, own = tmp_path / "app", tmp_path / "data/reverie.db"
+    for folder in (root, own.parent):
+        folder.mkdir()
+    own.touch()
+    (root / "x.db").hardlink_to(own)
+    homes = Homes(tmp_path / "homes", settings=MemorySettings(), kept=(own,))
+    with pytest.raises(PathRefused, match="gateway's own"):
+        readable_path(make_scope(homes, project=ProjectRef(name="a", root=root)), str(root / "x.db"))
+
+
+@pytest.mark.parametrize("folder", ["agent-memory", "agent-memory-local", "agent-memory-snapshots", "Agent-Memory"])
+def test_what_agents_keep_in_a_project_is_not_read_where_memory_is_off(tmp_path: Path, folder: str) -> None:
+    homes, root = make_homes(tmp_path / "homes"), tmp_path / "app"
+    note = root / ".claude" / folder / "gardener/x.md"
+    note.parent.mkdir(parents=True)
+    note.touch()
+    scope = make_scope(homes, project=ProjectRef(name="garden", root=root))
+    assert readable_path(scope, str(note)) == Path(os.path.realpath(note))
+    for path in (note, note.parent, note.parents[1]):
+        with pytest.raises(PathRefused, match="memory is off"):
+            readable_path(replace(scope, enabled=False), str(path))
+
+
 @pytest.mark.parametrize("text", ["", "gitdir:", "gitdir: /nowhere", "nonsense", "gitdir: a\nb", "gitdir: \0"])
 def test_a_broken_git_file_leaves_the_plain_root(tmp_path: Path, text: str) -> None:
     (tmp_path / ".git").write_text(text)

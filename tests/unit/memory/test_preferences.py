@@ -91,7 +91,22 @@ def test_what_the_operator_has_off_no_file_turns_on_and_that_is_logged_once(home
     assert [(entry["event"], entry["key"]) for entry in logged] == [("memory.untrusted_setting_ignored", part)]
 
 
-@pytest.mark.parametrize("value", ["false", '"false"', '"False "', "0", '"off"', '"no"', "0.0", '"maybe"', "[]", "2"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "false",
+        '"false"',
+        '"False "',
+        "0",
+        '"off"',
+        '"no"',
+        "0.0",
+        '"maybe"',
+        "[]",
+        "2",
+        pytest.param(f"0x{'f' * 5000}", id="a long number"),
+    ],
+)
 def test_whatever_is_not_a_clear_yes_is_an_opt_out(home: Path, value: str) -> None:
     (home / PRINCIPAL_FILE).write_text(f"[memory]\nauto_memory_enabled = {value}\n")
     assert Preferences().opted_out(home=home, project_root=None)

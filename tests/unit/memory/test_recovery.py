@@ -5,12 +5,13 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory.consolidation import Ending
+from memory.disk import Folder
 from memory.journal import Journal, unfinished
-from memory.notes import Note
 from memory.ports import Outcome
 from memory.rewind import with_changes
 from memory.scope import Scope
@@ -155,13 +156,13 @@ async def test_what_is_forgotten_while_a_dream_is_put_back_does_not_come_back(
     night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = await half_done(night)
-    write = night.notes.write
+    replace = Folder.replace
 
-    async def forgotten_meanwhile(scope: Scope, path: Path, text: str, *, expected: str | None) -> Note:
+    def forgotten_meanwhile(self: Folder, name: str, data: bytes, **given: Any) -> int:
         kept = journal.folder / "before" / "a.md"
         kept.write_text(kept.read_text().replace("- another fact about trains\n", ""))
-        return await write(scope, path, text, expected=expected)
+        return replace(self, name, data, **given)
 
-    monkeypatch.setattr(night.notes, "write", forgotten_meanwhile)
+    monkeypatch.setattr(Folder, "replace", forgotten_meanwhile)
     assert await night.dream.recover(night.scope)
     assert night.texts()["a.md"] == "- one fact about tea\n- a third fact about Kiel\n"

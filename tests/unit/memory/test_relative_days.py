@@ -1,6 +1,6 @@
 import pytest
 
-from memory.relative_days import unresolved
+from memory.relative_days import unresolved, without
 
 DAYS = {"2031-05-02"}
 
@@ -20,6 +20,9 @@ DAYS = {"2031-05-02"}
         ("安明天去柏林", "明天"),
         ("他下个星期搬家", "下个星期"),
         ("三天前开始下雨", "三天前"),
+        ("安明天去柏林（安，2031-05-02）", "明天"),
+        ("下周三去柏林（2031-05-02）", "下周三"),
+        ("The lease ends in twelve weeks", "in twelve weeks"),
     ],
 )
 def test_a_day_that_only_the_moment_of_speaking_names_is_found(fact: str, word: str) -> None:
@@ -35,6 +38,7 @@ def test_a_day_that_only_the_moment_of_speaking_names_is_found(fact: str, word: 
         "Ann moves next Friday, the 9th of May (2031-05-02)",
         "Ann zieht nächsten Freitag, 9. Mai, um",
         "安明天（5月3日）去柏林",
+        "去柏林：下周三（2031-05-07）",
         "Bob was ill last week (end of April 2031)",
         "Ann drinks tea in the morning (2031-05-02)",
         "Am Morgen trinkt sie Tee, jeden Morgen",
@@ -44,3 +48,17 @@ def test_a_day_that_only_the_moment_of_speaking_names_is_found(fact: str, word: 
 )
 def test_a_day_with_its_date_and_what_is_no_such_day_pass(fact: str) -> None:
     assert unresolved(fact, said_on=DAYS) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("due in three days, or by Friday", "due , or"),
+        ("Rent 3 hours ago, now paid", "Rent , paid"),
+        ("下周三交房租", "交房租"),
+        ("drei Tage frei ab morgen", "frei ab"),
+        ("on 2031-05-02 at 7", "on 2031-05-02 at 7"),
+    ],
+)
+def test_what_counts_from_the_day_of_speaking_is_taken_out_with_spans_of_time(text: str, left: str) -> None:
+    assert " ".join(without(text).split()) == left

@@ -60,6 +60,13 @@ def test_the_same_words_of_another_person_are_no_repetition() -> None:
     assert is_repeated(ann, note("I drink tea (Ann, 2031-06-02)", at=1))
 
 
+@pytest.mark.parametrize("stamp", ["（Ann，{}）", " (Ann; {})", " (Ann (work), {})"])
+def test_a_stamp_in_brackets_or_commas_of_another_kind_is_one_as_well(stamp: str) -> None:
+    old, new = (note(f"I drink tea{stamp.format(day)}", at=at) for at, day in enumerate(("2031-05-02", "2031-06-02")))
+    assert is_repeated(old, new)
+    assert not is_repeated(old, note("I drink tea (Bob, 2031-06-02)", at=1))
+
+
 def test_the_same_words_under_another_subject_are_no_repetition() -> None:
     old, new = note("It runs at 10", about="staging"), note("It runs at 10", at=1, about="production")
     assert not is_repeated(old, new)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from memory.consolidation import Ending
 from memory.disk import Folder
+from memory.errors import WriteRefused
 from memory.facts import facts
 from memory.journal import unfinished
 from memory.ports import Outcome
@@ -262,3 +264,75 @@ async def test_a_note_is_put_back_byte_by_byte_and_with_its_mode(night: Night) -
     await night.dream(night.scope)
     assert path.read_bytes() == data
     assert path.stat().st_mode & 0o777 == 0o644
+
+
+# -- names and bytes that nobody would be let write
+
+
+NAMES = {"backslash": "a\\b.md", "decomposed": "nai\u0308ve.md", "tilde": "~todo.md", "deep": "x\\y/nai\u0308ve.md"}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.COMPLETED])
+async def test_a_note_gets_the_very_name_back_that_it_had(tmp_path: Path, name: str, outcome: Outcome) -> None:
+    night = Night(tmp_path, dream_max_removed=1)
+    composed = unicodedata.normalize("NFC", name)
+    for each in (composed, name):
+        night.put(each, f"- a fact of its own in {len(each)}\n")
+    before = night.state()
+
+    async def delete(run: ScriptedRun, scope: Scope) -> None:
+        await run.delete(scope, name)
+
+    night.run.script, night.run.outcome = delete, outcome
+    done = await night.dream(night.scope)
+    restored = (await night.undo(night.scope)).restored
+    assert (done.half_back, restored.failed) == (False, ())
+    assert night.state().items() >= before.items()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+async def test_a_note_that_a_dream_has_deleted_is_undone_to_the_byte(tmp_path: Path, encoding: str) -> None:
+    night = Night(tmp_path, dream_max_removed=1)
+    path, data = night.directory / "cafe.md", "- Meets René at the café\n".encode(encoding)
+    path.write_bytes(data)
+
+    async def delete(run: ScriptedRun, scope: Scope) -> None:
+        await run.delete(scope, "cafe.md")
+
+    night.run.script = delete
+    assert (await night.dream(night.scope)).ending is Ending.CHANGED
+    assert not path.exists()
+    await night.undo(night.scope)
+    assert path.read_bytes() == data
+
+
+async def test_a_note_that_is_no_text_is_not_a_dreams_to_delete_as_it_could_not_be_put_back(night: Night) -> None:
+    path, data, refused = night.directory / "cafe.md", b"- Meets Ren\xe9\n", list[str]()
+    path.write_bytes(data)
+
+    async def delete(run: ScriptedRun, scope: Scope) -> None:
+        try:
+            await run.delete(scope, "cafe.md")
+        except WriteRefused as error:
+            refused.append(str(error))
+
+    night.run.script, night.run.outcome = delete, Outcome.FAILED
+    await night.dream(night.scope)
+    assert refused == ["the file is not UTF-8 text, so it could not be put back: leave it as it is"]
+    assert path.read_bytes() == data
+
+
+async def test_a_file_that_is_no_text_and_stands_in_the_place_of_a_note_is_named_as_the_reason(night: Night) -> None:
+    async def merge(run: ScriptedRun, scope: Scope) -> None:
+        await run.write(scope, "b.md", BEFORE)
+        await run.delete(scope, "a.md")
+
+    night.run.script = merge
+    await night.dream(night.scope)
+    (night.directory / "a.md").write_bytes(b"caf\xe9")
+    restored = (await night.undo(night.scope)).restored
+    reason = "a file that is no UTF-8 text is in its place by now: move that away"
+    assert restored.reasons[night.directory / "a.md"] == reason
+    assert (night.directory / "a.md").read_bytes() == b"caf\xe9"
+    assert (night.directory / "b.md").read_text() == BEFORE

@@ -339,3 +339,32 @@ def test_frontmatter_made_to_be_slow_is_read_in_time() -> None:
         began = time.process_time()
         parse(f"---\n{head}\n---\nbody")
         assert time.process_time() - began < 1, head[:20]
+
+
+@pytest.mark.parametrize("number", ["0x" + "f" * 5000, "0" + "7" * 8000, "1" + ":59" * 4000, "-0b" + "1" * 15000])
+@pytest.mark.parametrize("head", ["name: {}", "{}: tea", "name: [tea, {{a: {}}}]", "name: {{{}: tea}}", "? {}\n: tea"])
+def test_no_number_in_a_header_is_longer_than_can_be_written_out(number: str, head: str) -> None:
+    metadata, body = parse(f"---\ndescription: tea\n{head.format(number)}\n---\nbody\n")
+    assert "name" not in metadata or metadata["name"] == number  # as a text it is what stands there
+    assert len(str(metadata)) < 20_000
+    assert body.endswith("body\n")
+
+
+def test_a_number_of_usual_length_in_a_header_stays_a_number() -> None:
+    assert parse("---\nyear: 2026\nhash: 0x" + "f" * 64 + "\n---\n")[0] == {"year": 2026, "hash": 16**64 - 1}
+
+
+async def test_a_file_that_fails_in_whatever_way_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(text: str) -> tuple[dict[str, object], str]:
+        if "odd" in text:
+            raise ArithmeticError("nobody has thought of this")
+        return parse(text)
+
+    monkeypatch.setattr(scanning, "parse", failing)
+    put(tmp_path / "odd.md", note("user", "odd"))
+    put(tmp_path / "tea.md", note("user", "tea"))
+    with structlog.testing.capture_logs() as logged:
+        assert [header.name for header in await scan(tmp_path)] == ["tea.md"]
+    assert {"event": "memory.file_failed", "error": "ArithmeticError", "log_level": "warning"} in logged

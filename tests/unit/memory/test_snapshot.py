@@ -1,11 +1,13 @@
 """What is kept of a memory directory before it is consolidated."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from memory import snapshot
+from memory.journal import unfinished
 from memory.paths import Homes, ensure
 from memory.scope import Mode, Scope
 from memory.settings import MemorySettings
@@ -61,3 +63,43 @@ def test_where_the_clock_was_set_back_the_newest_is_the_last_and_stays(scope: Sc
         snapshot.take(scope, NOW + timedelta(days=3000 + day))
     taken = [snapshot.take(scope, NOW).folder for _ in range(12)]
     assert snapshot.folders(scope) == taken[-7:]
+
+
+@pytest.mark.parametrize("thrown_away", ["before", "record.json", "journal"])
+def test_a_snapshot_that_a_kill_has_left_half_thrown_away_is_none_and_is_cleared_later(
+    scope: Scope, monkeypatch: pytest.MonkeyPatch, thrown_away: str
+) -> None:
+    old = snapshot.take(scope, NOW).folder
+    (old / "record.json").write_text("{}")
+
+    def killed(folder: Path, *, ignore_errors: bool = False) -> None:
+        assert ignore_errors
+        (folder / thrown_away).rename(folder / "gone") if (folder / thrown_away).exists() else None
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("memory.snapshot.shutil.rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            snapshot.discard(old)
+    assert (snapshot.folders(scope), unfinished(scope)) == ([], [])
+    kept = snapshot.take(scope, NOW).folder
+    assert list(snapshot.kept_beside(scope).iterdir()) == [kept]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be"])
+def test_a_snapshot_holds_a_file_to_the_byte_and_as_text_that_can_be_scrubbed(scope: Scope, encoding: str) -> None:
+    data = ("\ufeff" * encoding.startswith("utf-16") + "- Café\r\n").encode(encoding)
+    (scope.memory_dir / "a.md").write_bytes(data)
+    taken = snapshot.take(scope, NOW)
+    [saved] = snapshot.load(scope, taken.folder).files.values()
+    assert (saved.data, saved.text) == (data, "- Café\r\n")
+    assert (taken.folder / "before" / "a.md").read_bytes() == "- Café\r\n".encode()
+
+
+def test_a_snapshot_of_an_older_version_still_knows_what_had_a_byte_order_mark(scope: Scope) -> None:
+    path = scope.memory_dir / "a.md"
+    path.write_text("- a\n")
+    folder = snapshot.take(scope, NOW).folder
+    (folder / "forms.json").write_text(json.dumps({snapshot.name_hash(scope, path): [0o644, True]}))
+    saved = snapshot.load(scope, folder).files[path]
+    assert (saved.data, saved.mode) == (b"\xef\xbb\xbf- a\n", 0o644)

@@ -182,10 +182,10 @@ async def test_a_pull_that_is_not_allowed_is_not_tried_again(ann: Member, status
 
 
 async def test_an_answer_of_another_form_fails_without_touching_the_disk(ann: Member) -> None:
-    ann.wire.scripted.append(answers("GET", 200, body={"content": {"entries": {"a.md": 7}}}))
+    ann.wire.scripted.append(answers("GET", 200, body={"content": {"entries": {"**a**.md": 7}}}))
     report = await ann.sync.sync(ann.scope)
     assert report.failure is not None
-    assert "content.entries.a.md" in str(report.failure)
+    assert str(report.failure).endswith(": content.entries"), "and not the key, which is the server's"
     assert ann.wire.methods() == ["GET"]
 
 
@@ -278,6 +278,8 @@ async def test_a_learned_maximum_holds_for_the_next_push(ann: Member) -> None:
     report = await ann.sync.push(ann.scope)
     assert ann.wire.bodies()[-1] == {"entries": {"a.md": "a.md", "b.md": "b.md"}}
     assert [skip.key for skip in report.skipped] == ["c.md"]
+    ann.now += timedelta(hours=24)
+    assert (await ann.sync.push(ann.scope)).pushed == ["c.md"], "the server may take more by now"
 
 
 async def test_a_secret_is_in_no_body_and_named_by_its_kind(ann: Member) -> None:
@@ -337,7 +339,7 @@ async def test_a_server_that_can_not_be_reached_is_named(ann: Member) -> None:
 
     ann.wire.scripted.append(down)
     report = await ann.sync.sync(ann.scope)
-    assert "connection refused" in str(report.failure)
+    assert str(report.failure) == "the team server can't be reached: ConnectError"
 
 
 async def test_a_repo_that_is_not_there_yet_is_an_empty_one(ann: Member) -> None:
@@ -493,7 +495,7 @@ async def test_what_was_refused_of_the_servers_is_told_each_time_until_it_is_not
         for act in (ann.sync.sync, ann.sync.push):
             assert {skip.key for skip in (await act(ann.scope)).skipped} == {"s.md", "x%2f.md"}
         ann.sync = ann.restarted()
-    assert {skip.key for skip in await ann.sync.refused(ann.scope)} == {"s.md", "x%2f.md"}
+    assert {skip.key for skip in (await ann.sync.state(ann.scope)).refused} == {"s.md", "x%2f.md"}
     assert ann.meter.values("team_secrets_skipped") == [1], "counted when it was found"
     assert set(server.entries) == {"a.md", "s.md", "x%2f.md"}
     server.entries["s.md"] = "fine"
@@ -507,3 +509,31 @@ async def test_an_entry_that_no_copy_may_have_and_that_is_deleted_is_told_no_mor
     await sync(ann)
     server.deleted["x%2f.md"] = content_hash(server.entries.pop("x%2f.md"))
     assert (await ann.sync.sync(ann.scope)).skipped == []
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\x85", "\x0c", "\r\n"])
+async def test_the_lines_of_an_index_are_the_same_for_both_sides(ann: Member, bob: Member, end: str) -> None:
+    ann.write("x.md", "x")
+    ann.write("MEMORY.md", f"# Index of{end}the garden\n")
+    await sync(ann, bob)
+    for number in range(3):
+        for member in (ann, bob):
+            name = f"{member.scope.principal}{number}"
+            member.write("MEMORY.md", member.files()["MEMORY.md"] + f"- [{name}]({name}.md)\n")
+        await sync(ann, bob, ann)
+    assert ann.files()["MEMORY.md"].count("the garden") == 1
+
+
+async def test_the_index_of_a_folder_that_was_deleted_in_one_copy_goes_on_being_exchanged(
+    ann: Member, bob: Member
+) -> None:
+    for key in ("sub/MEMORY.md", "sub/a.md", "z.md"):
+        ann.write(key, points("a") if key.endswith("MEMORY.md") else key)
+    await sync(ann, bob)
+    for key in ("sub/MEMORY.md", "sub/a.md"):
+        (ann.team / key).unlink()
+    await sync(ann, bob)
+    bob.write("sub/MEMORY.md", points("b"))
+    bob.write("sub/b.md", "b")
+    await sync(bob, ann)
+    assert ann.files() == bob.files() == {"sub/MEMORY.md": points("b"), "sub/b.md": "b", "z.md": "z.md"}

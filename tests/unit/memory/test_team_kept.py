@@ -250,3 +250,40 @@ async def test_a_text_that_can_neither_be_sent_nor_settled_is_named_each_time(tm
         assert await exchanged(ann) == ["a.md"]
     assert server.entries["a.md"] == f"key {SECRET}"
     assert ann.files()["a.md"] == "written here"
+
+
+@pytest.mark.parametrize("key", ["a\u2028b.md", "a\x85b.md", "MEMORY.md/x.md", "sub/MEMORY.md/x.md"])
+async def test_a_name_that_no_list_shows_or_that_takes_an_indexs_place_stays_on_the_server(
+    tmp_path: Path, key: str
+) -> None:
+    ann = Member("ann", tmp_path, Server({key: "theirs", "ok.md": "fine"}))
+    assert await exchanged(ann) == [key]
+    assert ann.files() == {"ok.md": "fine"}
+
+
+async def test_a_mark_of_the_encoding_makes_no_text_another_one(tmp_path: Path) -> None:
+    server = Server({"a.md": "\ufeffone"})
+    ann = Member("ann", tmp_path, server)
+    await exchanged(ann)
+    server.entries["a.md"] = "\ufefftwo"
+    await exchanged(ann)
+    assert ann.files() == {"a.md": "two"}
+    assert ann.wire.bodies() == []
+
+
+async def test_what_a_server_calls_its_texts_is_in_no_reason(tmp_path: Path) -> None:
+    evil = "[Sign in](https://evil.example) **URGENT**"
+    keys = [f"../{evil}", f"/{evil}.md", f"{evil}\\", f"%2e%2e/{evil}", f"{evil}\0"]
+    ann = Member("ann", tmp_path, Server(dict.fromkeys(keys, "x")))
+    report = await ann.sync.sync(ann.scope)
+    assert len(report.skipped) == len(keys)
+    assert not any("URGENT" in skip.reason for skip in report.skipped)
+
+
+async def test_what_a_server_has_and_calls_deleted_at_once_is_there(tmp_path: Path) -> None:
+    server = Server({"a.md": "t", "b.md": "u"})
+    ann = Member("ann", tmp_path, server)
+    server.deleted["a.md"] = content_hash("t")
+    for _ in range(3):
+        await exchanged(ann)
+        assert ann.files() == {"a.md": "t", "b.md": "u"}

@@ -36,7 +36,7 @@ async def test_the_copy_goes_with_its_state_and_the_persons_own_notes_stay(ann: 
         bob.write(key, f"the team's {key}")
     await sync(bob, ann)
     (ann.scope.memory_dir / "tea.md").write_text("Ann's own")
-    assert await left(ann) == Left(kept=(), whole=True)
+    assert await left(ann) == Left(kept=(), whole=True, gone=("MEMORY.md", "a.md", "sub/b.md"))
     assert not ann.team.exists()
     assert private(ann) == {"tea.md": "Ann's own"}
     assert await ann.states.get("ann", "tea") == SyncState()

@@ -1,5 +1,5 @@
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -189,3 +189,31 @@ async def test_of_many_writers_against_one_state_exactly_one_wins(database: Data
     assert content.texts == {"a": won[0]}
     async with database.read() as session:
         assert (await session.scalars(text("SELECT author FROM team_entries"))).all() == won
+
+
+async def test_what_is_written_and_deleted_at_once_leaves_the_state_that_is_answered(client: httpx.AsyncClient) -> None:
+    await put(client, {"entries": {"a.md": "one"}})
+    answer = await put(client, {"entries": {"a.md": "two", "b.md": "b"}, "deleted": ["a.md", "b.md"]})
+    body = (await get(client)).json()
+    assert body["checksum"] == answer.json()["checksum"]
+    assert (body["content"]["entries"], list(body["content"]["deletedChecksums"])) == ({}, ["a.md"])
+
+
+@pytest.mark.parametrize(("limits", "told"), [({"tombstones": 3}, 3), ({"tombstone_days": 2}, 4), ({}, 6)])
+async def test_of_deletions_the_newest_are_told_for_a_while(
+    database: Database, limits: dict[str, int], told: int
+) -> None:
+    now = [NOW]
+    store = TeamStore(database, clock=lambda: now[0], limits=Limits(**limits))
+    for number in range(6):
+        now[0] += timedelta(hours=16)
+        for entries, deleted in (({f"{number}.md": "x"}, []), ({}, [f"{number}.md"])):
+            state = await store.put("a/b", entries, deleted=deleted, author="me", if_match=None)
+    assert sorted(state.deleted) == [f"{number}.md" for number in range(6 - told, 6)]
+    assert await store.state("a/b") == state
+
+
+async def test_it_tells_since_which_version_each_text_is_as_it_is(client: httpx.AsyncClient) -> None:
+    await put(client, {"entries": {"a.md": "one", "b.md": "b"}})
+    await put(client, {"entries": {"a.md": "two", "b.md": "b"}})
+    assert (await get(client)).json()["content"]["entryVersions"] == {"a.md": 2, "b.md": 1}

@@ -1,5 +1,6 @@
 """Taking the last dream back: what others have changed since stays, and nothing is taken back twice."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -100,6 +101,18 @@ async def test_survival_is_measured_kept_and_told(night: Night) -> None:
     assert survival.bytes_after > survival.bytes_before > 0
     assert night.meter.values("dream_survival_ratio") == [1.0]
     assert night.meter.values("dream_facts") == [3, 0]
+
+
+async def test_a_dream_that_an_older_version_recorded_can_still_be_taken_back(night: Night) -> None:
+    (kept,) = night.directory.with_name(".memory-dreams").glob("*/record.json")
+    record = json.loads(kept.read_text())
+    assert record.keys() == {"files", "survival", "undone_at", "settling", "settled"}
+    more = {"purpose": "dream", "ending": "changed", "ended_at": "2026-05-02 03:00:00+00:00"}
+    kept.write_text(json.dumps({**record, **more, "survival": {**record["survival"], "facts_after": 3}}))
+    standing = await night.dream.standing(night.scope)
+    assert standing.record is not None
+    assert (standing.record.files, standing.record.survival is not None) == (record["files"], True)
+    assert (await night.undo(night.scope)).found
 
 
 async def test_standing_says_what_is_missing_and_leaves_no_tick_throttled(night: Night) -> None:

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.wording import CARRIED, Tellings, Wording, stems, unstamped
+from memory.fact_stamp import bare
+from memory.wording import CARRIED, Tellings, Wording, stems, vanished
 
 WORDS = st.lists(st.sampled_from(["ann", "bob", "keeps", "a", "zebra", "kiel", "tea", "安住在", "42"]), max_size=9)
 TEXTS = st.builds(lambda words, stamp: " ".join(words) + stamp, WORDS, st.sampled_from(["", " (Ann, 2026-05-01)"]))
@@ -38,7 +39,7 @@ def test_a_text_tells_one_of_many_facts_if_it_says_most_of_one_or_hardly_anythin
 
     def says(fact: str) -> bool:
         is_part = len(stems(text)) >= 3 and wording.share(text, fact) >= 0.8
-        return is_part or wording.share(unstamped(fact), text) >= CARRIED
+        return is_part or wording.share(bare(fact), text) >= CARRIED
 
     assert Tellings(wording, facts).told_by(text) == any(map(says, facts))
 
@@ -55,4 +56,35 @@ def test_which_facts_are_asked_for_together_changes_no_answer(facts: list[str], 
      "Prefers green tea（Ann，2031-05-02）"],
 )  # fmt: skip
 def test_who_said_a_fact_and_when_is_none_of_its_words(fact: str) -> None:
-    assert unstamped(fact) == "Prefers green tea"
+    assert bare(fact) == "Prefers green tea"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Ann prefers the early train", "Ann prefers the early train to Kiel"),
+        ("Ann really prefers the early train.", "ANN prefers the early train"),
+        ("安喜欢早班火车", "安喜欢坐早班火车去"),
+        ("Anna bevorzugt frühe Züge nach Kiel", "Annas bevorzugter Zug nach Kiel ist der frühe"),
+    ],
+)
+def test_a_fact_in_slightly_other_words_has_survived(before: str, after: str) -> None:
+    assert vanished([before], ["something else", after]) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Ann prefers the early train", "Bob lives in Kiel"),
+        ("安喜欢早班火车", "他住在基尔"),
+        ("Ann prefers the early train", ""),
+    ],
+)
+def test_a_fact_that_is_nowhere_any_more_has_vanished(before: str, after: str) -> None:
+    assert vanished([before, "kept"], [after, "Kept"]) == [before]
+
+
+def test_what_all_facts_have_in_common_lets_none_of_them_survive_in_another() -> None:
+    drinks = ("tea", "milk", "cocoa", "juice", "cider", "broth", "water", "lemonade", "coffee", "punch")
+    facts = [f"Ann drinks {drink} at home" for drink in drinks]
+    assert vanished(facts, facts[:1]) == facts[1:]

@@ -180,6 +180,37 @@ async def test_of_many_replicas_one_tells_that_a_run_was_cut_off(replica: Callab
     assert told == [{"job": "work", "outcome": "failed"}]
 
 
+async def test_a_run_without_an_end_of_a_job_that_is_no_more_is_ended_and_says_why(
+    replica: Callable[[str], Runs], now: Any
+) -> None:
+    await killed(replica("dead"), "s", "of a former version")
+    meter = Counting()
+    clock = clock_of(replica("heir"), now, job(), meter=meter)
+    await clock.fire("work")
+    assert [each.outcome for each in await replica("any").recent("of a former version")] == [None], "it may be alive"
+    now.moment += 2 * LEASE
+    for _ in range(2):
+        await clock.fire("work")
+    [ended] = await replica("any").recent("of a former version")
+    assert ended.outcome is Outcome.FAILED
+    assert ended.detail == f"{CUT_OFF}; this version has no job of that name, so nothing takes it up"
+    assert [each["outcome"] for _, each, _ in meter.seen if each["job"] == "of a former version"] == ["failed"]
+
+
+async def test_a_run_that_a_newer_version_is_at_stays_its_own_until_it_has_ended(
+    replica: Callable[[str], Runs], now: Any
+) -> None:
+    run = await replica("newer").claim("of a later version", "", "s", lease=LEASE, attempts=3)
+    assert run is not None
+    clock = clock_of(replica("older"), now, job())
+    for _ in range(3):
+        now.moment += LEASE / 2
+        await replica("newer").renew(run, lease=LEASE)
+        await clock.fire("work")
+    await replica("newer").finish(run, Outcome.DONE, "well")
+    assert [each.outcome for each in await replica("any").recent("of a later version")] == [Outcome.DONE]
+
+
 async def test_a_run_without_an_end_of_a_job_that_is_no_more_is_forgotten_with_the_old_ones(
     runs: Runs, now: Any
 ) -> None:

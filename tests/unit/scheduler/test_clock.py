@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
@@ -123,26 +124,54 @@ async def test_a_failure_to_find_what_is_due_does_not_stop_the_clock(runs: Runs)
     }
 
 
-async def test_health_comes_from_the_last_beat(runs: Runs, now: Any) -> None:
-    beaten = anyio.Event()
+class Steady:
+    """A clock that nobody sets, and that stands until a test lets it go on."""
 
-    def moment() -> datetime:
-        if now() > entered:
-            beaten.set()
-        moved: datetime = now()
-        return moved
+    seconds = 0.0
 
-    entered: datetime = now()
-    clock = SchedulerClock([], runs=runs, settings=SETTINGS, clock=moment)
-    assert not clock.healthy(entered)
-    async with clock:
-        assert clock.healthy(entered)
-        now.moment += timedelta(hours=1)
-        assert not clock.healthy(now())
-        with anyio.fail_after(HANGS):
-            await beaten.wait()
-        assert clock.healthy(now())
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_health_comes_from_the_last_beat(runs: Runs, now: Any, hours: int) -> None:
+    clock = SchedulerClock([], runs=runs, settings=SETTINGS, clock=now)
     assert not clock.healthy(now())
+    async with clock:
+        assert clock.healthy(now())
+        now.moment += timedelta(hours=hours)
+        assert not clock.healthy(now())
+        await until(lambda: clock.healthy(now()))
+    assert not clock.healthy(now())
+
+
+async def test_a_clock_that_stands_still_hides_no_beat_that_is_missing(runs: Runs, now: Any) -> None:
+    steady = Steady()
+    async with SchedulerClock([], runs=runs, settings=SETTINGS, clock=now, steady=steady) as clock:
+        assert clock._scheduler is not None
+        shut_down(clock._scheduler)
+        await anyio.lowlevel.checkpoint()
+        steady.seconds = 4 * SETTINGS.heartbeat
+        assert not clock.healthy(now())
+
+
+async def test_every_job_is_woken_when_the_clock_was_set_back_and_by_nothing_else(runs: Runs, now: Any) -> None:
+    looked: list[datetime] = []
+
+    async def due(firing: Firing) -> Sequence[Due]:
+        looked.append(firing.now)
+        return []
+
+    steady = Steady()
+    seldom = job(Counted(), finder=due, trigger=Every(period=timedelta(days=36500)))
+    async with SchedulerClock([seldom], runs=runs, settings=SETTINGS, clock=now, steady=steady) as clock:
+        await until(lambda: looked)
+        now.moment, steady.seconds = now.moment + timedelta(hours=1), 3600.0
+        await until(lambda: clock.healthy(now()))
+        assert len(looked) == 1
+        now.moment -= timedelta(hours=1)
+        await until(lambda: len(looked) == 2)
+    assert looked[1] == now()
 
 
 async def test_a_job_run_by_hand_leaves_the_scheduled_slot_to_come(runs: Runs, now: Any) -> None:

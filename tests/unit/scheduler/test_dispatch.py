@@ -19,6 +19,7 @@ from tests.waiting import until
 
 SETTINGS = SchedulerSettings(concurrency=2)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+LEASE = timedelta(seconds=SETTINGS.lease)
 
 
 def job(run: Callable[[JobContext], Awaitable[str]], **changes: Any) -> Job:
@@ -121,7 +122,7 @@ async def test_the_next_day_waits_for_one_that_failed_or_is_another_replicas_unt
 
     scope = make_scope()
     clock = clock_of(replica("r1"), now, job(work, finder=finding(scope, days=2)))
-    held = await replica("r2").claim("work", f"{scope.principal} in tea", "day 1", lease=HOUR, attempts=9)
+    held = await replica("r2").claim("work", f"{scope.principal} in tea", "day 1", lease=LEASE, attempts=9)
     assert held is not None
     await clock.fire("work")
     assert tried == []
@@ -292,7 +293,7 @@ async def test_a_dry_run_names_what_would_run_and_each_gate_and_changes_nothing(
 
     for name, tries in (("done", 1), ("failed", 1), ("spent", SETTINGS.attempts), ("running", 1)):
         for _ in range(tries):
-            run = await runs.claim("work", f"{name} in tea", "s", lease=HOUR, attempts=9)
+            run = await runs.claim("work", f"{name} in tea", "s", lease=LEASE, attempts=9)
             assert run is not None
             if name != "running":
                 await runs.finish(run, Outcome.DONE if name == "done" else Outcome.FAILED, "")

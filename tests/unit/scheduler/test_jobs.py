@@ -225,6 +225,40 @@ async def test_a_first_close_that_fails_stays_wanted_in_the_zone_of_then(
     assert (following.slot, following.since) == ("2026-05-01 America/New_York", first.at)
 
 
+async def test_a_day_that_a_clock_has_closed_that_was_ahead_is_closed_once_more_in_its_time(
+    runs: Runs, now: Any, make_scope: Callable[..., Scope]
+) -> None:
+    log = make_scope(mode=Mode.LOG)
+    job = table(runs, log)["close-day"]
+    now.moment = NOON + timedelta(days=1)
+    [early] = await job.due(Firing(now=now()))
+    await settle(runs, job.id, early)
+    now.moment = NOON + timedelta(hours=14)
+    [again] = await job.due(Firing(now=now()))
+    assert (again.day, again.at, again.since) == (early.day, early.at, early.since)
+    await settle(runs, job.id, again)
+    for hours in (14, 23, 25):
+        assert await job.due(Firing(now=NOON + timedelta(hours=hours))) == []
+
+
+async def test_a_day_whose_early_record_lies_behind_the_first_look_after_its_end_is_closed_once_more(
+    runs: Runs, now: Any, make_scope: Callable[..., Scope]
+) -> None:
+    log = make_scope(mode=Mode.LOG)
+    job, midnight = table(runs, log)["close-day"], datetime(2026, 5, 2, tzinfo=UTC)
+    [before] = await job.due(Firing(now=NOON))
+    await settle(runs, job.id, before)
+    now.moment = midnight + timedelta(minutes=2)
+    [early] = await job.due(Firing(now=now()))
+    await settle(runs, job.id, early)
+    assert await job.due(Firing(now=midnight - timedelta(minutes=4))) == []
+    now.moment = midnight + timedelta(minutes=4)
+    [again] = await job.due(Firing(now=now()))
+    assert (again.day, again.at, again.since) == (early.day, early.at, early.since)
+    await settle(runs, job.id, again)
+    assert await job.due(Firing(now=midnight + timedelta(hours=1))) == []
+
+
 async def test_all_days_that_are_open_can_be_closed_up_to_now(runs: Runs, make_scope: Callable[..., Scope]) -> None:
     log = make_scope(mode=Mode.LOG)
     job = table(runs, log)["close-day"]

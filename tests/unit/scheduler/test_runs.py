@@ -61,6 +61,18 @@ async def test_a_run_whose_holder_died_is_taken_over_and_the_old_holder_records_
     assert (record.holder, record.detail, record.outcome) == ("heir", "fine", Outcome.DONE)
 
 
+async def test_a_lease_of_a_clock_that_was_ahead_keeps_nobody_away_once_it_is_set_back(
+    replica: Callable[[str], Runs], now: Any
+) -> None:
+    now.moment += timedelta(days=30)
+    dead = await surely(replica("dead"))
+    now.moment -= timedelta(days=30)
+    heir = await surely(replica("heir"))
+    assert heir.token > dead.token
+    now.moment -= LEASE * 0.9
+    assert await claim(replica("other")) is None, "clocks of replicas differ a little"
+
+
 async def test_a_renewed_lease_keeps_others_away(replica: Callable[[str], Runs], now: Any) -> None:
     run = await surely(replica("r1"))
     now.moment += timedelta(minutes=1)
