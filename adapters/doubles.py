@@ -1,18 +1,35 @@
-"""A double of an adapter that keeps its contract, for tests that need no platform."""
+"""Doubles of an adapter and of an inbox that keep their contracts, for tests that need no platform or no gateway."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import anyio
 from starlette.routing import BaseRoute
 
-from adapters.base import Account, Address, Capabilities, Health, Identity, Inbox, Outbound
+from adapters.base import (
+    Account,
+    Address,
+    Amended,
+    Attachment,
+    Button,
+    Capabilities,
+    Health,
+    Identity,
+    Inbound,
+    Inbox,
+    Outbound,
+    OutFile,
+    Pressed,
+    Step,
+)
 from adapters.errors import AdapterError, Permanent
 
 _LIMIT = 400
+Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +49,69 @@ class Shown:
     text: str
     reply_to: str = ""
     edits: int = 0
+    buttons: tuple[Button, ...] = ()
+    file: str = ""
+    only_for: Account | None = None
+
+
+class RecordingInbox:
+    """An inbox in memory. `broken` is how many of the next calls fail; `changed` is set, anew, with each that ends."""
+
+    def __init__(self) -> None:
+        self.got: list[Inbound] = []
+        self.moves: list[tuple[str, str]] = []
+        self.amendments: list[Amended] = []
+        self.presses: list[Pressed] = []
+        self.reached: list[tuple[str, bool]] = []
+        self.toast = ""
+        self.page = ""
+        self.tried = 0
+        self.broken = 0
+        self.changed = anyio.Event()
+
+    async def put(self, inbound: Inbound) -> None:
+        """Keep the message."""
+        self._take(self.got, inbound)
+
+    async def moved(self, old: Address, new: Address) -> None:
+        """Keep the move."""
+        self._take(self.moves, (str(old), str(new)))
+
+    async def amended(self, amended: Amended) -> None:
+        """Keep the change."""
+        self._take(self.amendments, amended)
+
+    async def pressed(self, pressed: Pressed) -> str:
+        """Keep the press, and say what the test has set."""
+        self._take(self.presses, pressed)
+        return self.toast
+
+    async def reachable(self, chat: Address, reachable: bool) -> None:  # noqa: FBT001  # a fact, not a switch
+        """Keep whether the chat is reached."""
+        self._take(self.reached, (str(chat), reachable))
+
+    async def home(self, account: Account) -> str:
+        """Return what the test has set."""
+        return self.page
+
+    async def until(self, enough: Callable[[], bool]) -> None:
+        """Wait until enough has come; the caller sets the limit."""
+        while not enough():
+            await self.changed.wait()
+
+    async def first(self, count: int) -> list[str]:
+        """Wait for messages and return the texts of all that came."""
+        await self.until(lambda: len(self.got) >= count)
+        return [inbound.text for inbound in self.got]
+
+    def _take(self, kept: list[Thing], thing: Thing) -> None:
+        self.tried += 1
+        if self.broken:
+            self.broken -= 1
+            raise OSError("the disk is full: secret words of the message")
+        kept.append(thing)
+        self.changed.set()
+        self.changed = anyio.Event()
 
 
 class RecordingAdapter:
@@ -58,6 +138,11 @@ class RecordingAdapter:
         self.calls: list[Outbound] = []
         self.looked_for: list[str] = []
         self.statuses: list[str] = []
+        self.files: dict[str, bytes] = {}
+        """What can be fetched, by file id."""
+        self.sees = ""
+        self.seen: set[str] = set()
+        """The messages of people that carry a mark."""
         self.inbox: Inbox | None = None
         self._stays = live_stays
         self._gate = gate
@@ -84,10 +169,17 @@ class RecordingAdapter:
         """Return no routes: nothing calls in."""
         return ()
 
-    def render(self, markdown: str) -> list[dict[str, Any]]:
+    def render(
+        self, markdown: str, *, buttons: Sequence[Button] = (), file: OutFile | None = None
+    ) -> list[dict[str, Any]]:
         """Cut after every 400 characters."""
         starts = range(0, max(len(markdown), 1), _LIMIT)
-        return [{"text": markdown[start : start + _LIMIT]} for start in starts]
+        parts: list[dict[str, Any]] = [{"text": markdown[start : start + _LIMIT]} for start in starts]
+        if file is not None:
+            parts[0]["file"] = file.name
+        if buttons:
+            parts[-1]["buttons"] = [asdict(button) for button in buttons]
+        return parts
 
     def labelled(self, part: Mapping[str, Any], label: str) -> dict[str, Any]:
         """Add the label as a line."""
@@ -108,6 +200,26 @@ class RecordingAdapter:
             raise AssertionError("since must know its time zone")
         self.looked_for.append(post.key)
         return next((id_ for id_, message in self.shown.items() if message.key == post.key), None)
+
+    async def fetch(self, attachment: Attachment, *, address: Address, into: Path, limit: int) -> None:
+        """Write what the test has put there."""
+        content = self.files.get(attachment.file_id)
+        if content is None:
+            raise Permanent("there is no such file")
+        if len(content) > limit:
+            raise Permanent(f"it is larger than {limit} bytes")
+        await anyio.Path(into).write_bytes(content)
+
+    async def acknowledge(self, address: Address, message_id: str, *, seen: bool) -> None:
+        """Note the mark."""
+        if seen:
+            self.seen.add(message_id)
+        else:
+            self.seen.discard(message_id)
+
+    async def sight(self, address: Address) -> str:
+        """Say what the test has set; by itself everything is seen."""
+        return self.sees
 
     async def working(self, address: Address, *, status: str) -> None:
         """Note the status."""
@@ -140,20 +252,33 @@ class RecordingAdapter:
             before = self.shown.get(post.message_id)
             if before is None:
                 raise Permanent("there is no such message to edit")
-            self.shown[post.message_id] = replace(before, text=post.part["text"], edits=before.edits + 1)
+            edited = {"text": post.part["text"], "buttons": _buttons(post), "edits": before.edits + 1}
+            self.shown[post.message_id] = replace(before, **edited)
             return post.message_id
         self._last_id += 1
-        message = Shown(address=post.address, key=post.key, text=post.part["text"], reply_to=post.reply_to)
-        self.shown[str(self._last_id)] = message
+        self.shown[str(self._last_id)] = Shown(
+            address=post.address,
+            key=post.key,
+            text=post.part["text"],
+            reply_to=post.reply_to,
+            buttons=_buttons(post),
+            file=post.part.get("file", ""),
+            only_for=post.only_for,
+        )
         return str(self._last_id)
 
 
+def _buttons(post: Outbound) -> tuple[Button, ...]:
+    return tuple(Button(**button) for button in post.part.get("buttons", ()))
+
+
 class RecordingLive:
-    """A live answer of `RecordingAdapter`; `texts` is all that it was told to show."""
+    """A live answer of `RecordingAdapter`; `texts` and `steps` are all that it was told to show."""
 
     def __init__(self, adapter: RecordingAdapter, message_id: str) -> None:
         self.message_id = message_id
         self.texts: list[str] = []
+        self.steps: list[Step] = []
         self.closed = False
         self._adapter = adapter
 
@@ -165,6 +290,10 @@ class RecordingLive:
         if self.message_id:
             message = self._adapter.shown[self.message_id]
             self._adapter.shown[self.message_id] = replace(message, text=markdown)
+
+    async def step(self, step: Step) -> None:
+        """Note the step."""
+        self.steps.append(step)
 
     async def close(self) -> None:
         """Stop showing."""

@@ -8,18 +8,38 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, TextIO
 
 from starlette.routing import BaseRoute
 
-from adapters.base import Account, Address, Capabilities, ChatKind, Health, Identity, Inbound, Inbox, Live, Outbound
+from adapters.base import (
+    Account,
+    Address,
+    Attachment,
+    Button,
+    Capabilities,
+    ChatKind,
+    Health,
+    Identity,
+    Inbound,
+    Inbox,
+    Live,
+    Outbound,
+    OutFile,
+    Step,
+)
+from adapters.errors import Permanent
 
 ADDRESS = Address(platform="terminal", chat="local")
 ACCOUNT = Account(platform="terminal", user="local")
 
 
 class TerminalAdapter:
-    """Reads a line, waits for its answer, reads the next; `finished` is set at the end of the input."""
+    """Reads a line, waits for its answer, reads the next; `finished` is set at the end of the input.
+
+    If somebody else sets it, such as by Ctrl-C, no further line is read.
+    """
 
     platform = "terminal"
     capabilities = Capabilities(can_find=False)
@@ -28,6 +48,7 @@ class TerminalAdapter:
         self._source = source
         self._sink = sink
         self._answered = asyncio.Event()
+        self._answered.set()  # nothing was asked yet
         self._asked = ""
         self._shown = ""
         self.finished = asyncio.Event()
@@ -38,17 +59,23 @@ class TerminalAdapter:
 
     @asynccontextmanager
     async def _serving(self, inbox: Inbox) -> AsyncIterator[Identity]:
-        reading = asyncio.create_task(self._read(inbox))
+        tasks = asyncio.create_task(self._read(inbox)), asyncio.create_task(self._say_leaving())
         try:
             yield Identity(id="local", name="the terminal")
         finally:
-            reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await reading
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _say_leaving(self) -> None:
+        await self.finished.wait()
+        if not self._answered.is_set():
+            self._write("\n· Leaving after this answer.\n")
 
     async def _read(self, inbox: Inbox) -> None:
         try:
-            while line := await self._line():
+            while not self.finished.is_set() and (line := await self._line()):
                 if line.strip() in ("/quit", "/exit"):
                     return
                 if line.strip() and await self._taken(inbox, line.strip()):
@@ -64,6 +91,7 @@ class TerminalAdapter:
             await inbox.put(inbound)
         except Exception as error:  # noqa: BLE001 - the edge: a stopping or failing gateway; the person can say it again
             self._write(f"· This was not taken ({type(error).__name__}).\n")
+            self._answered.set()
             return False
         return True
 
@@ -76,9 +104,11 @@ class TerminalAdapter:
         """Return none: nothing calls us."""
         return ()
 
-    def render(self, markdown: str) -> list[dict[str, Any]]:
-        """Return the text as it is: Markdown reads well in a terminal."""
-        return [{"text": markdown}]
+    def render(
+        self, markdown: str, *, buttons: Sequence[Button] = (), file: OutFile | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the text as it is, for Markdown reads well in a terminal, and the path of a file. No buttons."""
+        return [{"text": f"{file.path}\n{markdown}" if file else markdown}]
 
     def labelled(self, part: Mapping[str, Any], label: str) -> dict[str, Any]:
         """Return the part with the label below it."""
@@ -99,6 +129,17 @@ class TerminalAdapter:
     async def find(self, post: Outbound, *, since: datetime) -> str | None:
         """Not offered: a screen has no memory."""
         raise NotImplementedError("the terminal can't look up what it showed")
+
+    async def fetch(self, attachment: Attachment, *, address: Address, into: Path, limit: int) -> None:
+        """Refuse: a line holds no files."""
+        raise Permanent("a terminal has no files")
+
+    async def acknowledge(self, address: Address, message_id: str, *, seen: bool) -> None:
+        """Mark nothing: whoever typed it sees it."""
+
+    async def sight(self, address: Address) -> str:
+        """Return nothing: the bot sees all that is typed."""
+        return ""
 
     async def working(self, address: Address, *, status: str) -> None:
         """Show nothing: the answer comes soon enough."""
@@ -137,6 +178,9 @@ class _Screen:
 
     async def show(self, markdown: str) -> None:
         self._terminal.print_more(markdown)
+
+    async def step(self, step: Step) -> None:
+        """Show nothing: it would stand amid the text."""
 
     async def close(self) -> None:
         """Leave what is printed."""

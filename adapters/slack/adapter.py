@@ -1,48 +1,52 @@
 """Slack as one of Reverie's platforms, on slack-bolt's AsyncApp and slack-sdk."""
 
-import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
-import aiohttp
 import structlog
 from slack_bolt.adapter.starlette.async_handler import AsyncSlackRequestHandler
-from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from adapters.base import Account, Address, Capabilities, Health, Identity, Inbox, Live, Outbound
-from adapters.errors import Misconfigured, Transient
+from adapters.base import (
+    Account,
+    Address,
+    Attachment,
+    Button,
+    Capabilities,
+    Health,
+    Identity,
+    Inbox,
+    Live,
+    Outbound,
+    OutFile,
+)
+from adapters.errors import Misconfigured
 from adapters.slack.client import web_client
 from adapters.slack.connection import Socket, open_socket
-from adapters.slack.errors import reading
-from adapters.slack.identity import identify
-from adapters.slack.inbound import Bot, is_message, people_in, read_command, read_event
-from adapters.slack.intake import Intake, NotServingError
-from adapters.slack.live import LiveDoor
-from adapters.slack.people import People, display_name
-from adapters.slack.posts import Posts
+from adapters.slack.intake import Intake
+from adapters.slack.listeners import COMMAND, Listeners
+from adapters.slack.parts import parts_of
 from adapters.slack.sdk_log import sdk_logger
 from adapters.slack.settings import Pace, SlackSettings
-from adapters.slack.status import Status
-from adapters.text.slack import labelled, render
+from adapters.slack.workspace import Workspace
+from adapters.text.slack import labelled
+
+__all__ = ["COMMAND", "SlackAdapter"]
 
 _log = structlog.get_logger(__name__)
 
-COMMAND = "/reverie"
-
-Read = TypeVar("Read")
-
 
 class SlackAdapter:
-    """One Slack workspace, by Socket Mode or by HTTP events.
+    """One Slack app, by Socket Mode or by HTTP events, in the workspace that its bot token is for.
 
-    Every event is acknowledged after `Inbox.put` has returned. No request is repeated by the SDK: a repeated
+    Every event is acknowledged after the inbox has taken it. No request is repeated by the SDK: a repeated
     post is a double answer.
     """
 
@@ -57,16 +61,10 @@ class SlackAdapter:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._settings, self._pace, self._now = settings, pace or Pace(), now
-        self._client = web_client(settings, token=settings.bot_token.get_secret_value())
+        self._workspace = Workspace(settings, token=settings.bot_token.get_secret_value(), pace=self._pace)
+        self._intake = Intake()
         self._app = self._make_app()
         self._http = AsyncSlackRequestHandler(self._app)
-        self._people = People(self._look_up)
-        self._posts = Posts(self._client)
-        self._live = LiveDoor(self._client, pace=self._pace)
-        self._status = Status(self._client)
-        self._bot: Bot | None = None
-        self._intake = Intake()
-        self._in_order = asyncio.Lock()  # lets tasks through in the order in which they came
         self._socket: Socket | None = None
 
     @asynccontextmanager
@@ -76,14 +74,9 @@ class SlackAdapter:
         Raises `Misconfigured` if Slack refuses a token and `Transient` if Slack can't be reached now. On
         leaving, what is being put is waited for; later events stay unacknowledged, so Slack sends them again.
         """
+        self._check_ways_in()
         async with AsyncExitStack() as stack:
-            timeout = aiohttp.ClientTimeout(total=self._pace.answer_within, connect=self._pace.answer_within / 3)
-            self._client.session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout))
-            stack.callback(setattr, self._client, "session", None)
-            self._check_ways_in()
-            self._bot, note = await identify(self._client)
-            stack.push_async_callback(self._people.aclose)
-            stack.push_async_callback(self._live.aclose)
+            note = await stack.enter_async_context(self._workspace.open())
             self._intake.open(inbox)
             stack.callback(self._intake.close)
             if self._settings.app_token:
@@ -91,14 +84,15 @@ class SlackAdapter:
                     open_socket(
                         self._app,
                         app_token=self._settings.app_token.get_secret_value(),
-                        client=self._client,
+                        client=self._workspace.client,
                         pace=self._pace,
                         now=self._now,
                     )
                 )
             stack.callback(setattr, self, "_socket", None)
             stack.push_async_callback(self._intake.drain, within=self._pace.drain_within)
-            yield Identity(id=f"{self._bot.team}/{self._bot.user}", name=self._bot.name, note=note)
+            bot = self._workspace.bot
+            yield Identity(id=f"{bot.team}/{bot.user}", name=bot.name, note=note)
 
     def _check_ways_in(self) -> None:
         if not self._settings.app_token and not self._settings.signing_secret:
@@ -112,27 +106,45 @@ class SlackAdapter:
             return []
         return [Route("/slack/events", self._receive, methods=["POST"])]
 
-    def render(self, markdown: str) -> list[dict[str, Any]]:
+    def render(
+        self, markdown: str, *, buttons: Sequence[Button] = (), file: OutFile | None = None
+    ) -> list[dict[str, Any]]:
         """Cut Markdown into messages of text and blocks."""
-        return render(markdown)
+        return parts_of(markdown, buttons=buttons, file=file)
 
     def labelled(self, part: Mapping[str, Any], label: str) -> dict[str, Any]:
         """Return the message with the label as a line of its own below it."""
-        return labelled(part, label)
+        return {**part, **labelled(part, label)}
 
     async def deliver(self, post: Outbound) -> str:
-        """Post or edit one part and return its ts."""
-        self._check_connected()
-        return await self._posts.deliver(post)
+        """Post or edit one part and return its ts; after it, nothing says any more that the bot is at work there."""
+        there = self._connected(post.address)
+        ts = await there.posts.deliver(post)
+        there.status.answered(post.address)
+        return ts
 
     async def find(self, post: Outbound, *, since: datetime) -> str | None:
-        """Look through the thread, or the channel, for a message of ours with the key of the post."""
-        self._check_connected()
-        return await self._posts.find(post, bot=self._known_bot(), since=since)
+        """Look through the thread, or the channel, for a message of ours with the key of the post.
+
+        One that only one person sees is in no history; it counts as absent, and they may see it twice.
+        """
+        return await self._connected(post.address).posts.find(post, since=since)
+
+    async def fetch(self, attachment: Attachment, *, address: Address, into: Path, limit: int) -> None:
+        """Fetch a file that came along."""
+        await self._connected(address).files.fetch(attachment, into=into, limit=limit)
+
+    async def acknowledge(self, address: Address, message_id: str, *, seen: bool) -> None:
+        """Mark a message as seen, or take the mark away."""
+        await self._in(address).reactions.mark(address.chat, message_id, seen=seen)
+
+    async def sight(self, address: Address) -> str:
+        """Say what the bot gets to see in a channel."""
+        return await self._in(address).sight(address)
 
     async def working(self, address: Address, *, status: str) -> None:
-        """Show `status` under the thread; where Slack has no such thing, nothing happens."""
-        await self._status.show(address, status=status)
+        """Show `status` under the thread, or mark the message where there is none; empty, it ends that."""
+        await self._in(address).status.show(address, status=status)
 
     def live_stays(self, address: Address) -> bool:
         """Say that a live answer is a message that stays: streamed in a thread, edited elsewhere."""
@@ -140,8 +152,7 @@ class SlackAdapter:
 
     async def open_live(self, address: Address, *, key: str, reply_to: str, recipient: Account) -> Live:
         """Post the message that will show the answer: a stream in a thread, else one that is edited."""
-        self._check_connected()
-        return await self._live.open(address, key=key, recipient=recipient)
+        return await self._connected(address).live.open(address, key=key, recipient=recipient)
 
     def health(self) -> Health:
         """Judge the socket by its last sign of life; over HTTP only Slack knows whether it can reach us."""
@@ -152,9 +163,20 @@ class SlackAdapter:
             return self._socket.health()
         return Health(ok=True, detail="Slack calls /slack/events")
 
-    def _check_connected(self) -> None:
-        if self._client.session is None or self._bot is None:
-            raise Transient("Slack is not connected")
+    # --- which workspace ---
+
+    def _in(self, address: Address) -> Workspace:
+        """Return where an address is; there is one workspace, and nothing is posted but there."""
+        return self._workspace
+
+    def _connected(self, address: Address) -> Workspace:
+        there = self._in(address)
+        there.check_connected()
+        return there
+
+    def _of(self, team: str) -> Workspace | None:
+        """Return the workspace that an event is from, None if it is not ours."""
+        return self._workspace if team in {"", self._workspace.bot.team} else None
 
     # --- in ---
 
@@ -162,7 +184,7 @@ class SlackAdapter:
         secret = self._settings.signing_secret
 
         async def authorize() -> AuthorizeResult:  # Bolt takes no bound method here
-            bot = self._known_bot()
+            bot = self._workspace.bot
             return AuthorizeResult(enterprise_id=None, team_id=bot.team, bot_user_id=bot.user, bot_id=bot.bot)
 
         # Bolt gets a client without the token, and an authorisation of ours: the built-in one calls auth.test
@@ -175,12 +197,7 @@ class SlackAdapter:
             signing_secret=secret.get_secret_value() if secret else "",
             process_before_response=True,
         )
-        app.event("message")(self._on_message)
-        app.event("app_mention")(self._on_message)
-        app.command(COMMAND)(self._on_command)
-        # An event without a listener is answered 404, and Slack switches off an app that does so too often.
-        app.event(re.compile(".*"))(self._on_other)
-        app.error(self._on_error)
+        Listeners(self._intake, workspace=self._of, now=self._now).register(app)
         return app
 
     async def _receive(self, request: Request) -> Response:
@@ -194,56 +211,3 @@ class SlackAdapter:
             # Signed, and yet no event. What goes wrong with an event itself is Bolt's to answer, with 500.
             _log.warning("slack.request_not_understood", error=type(error).__name__)
             return Response(status_code=400)
-
-    async def _on_message(self, body: dict[str, Any], event: dict[str, Any]) -> None:
-        bot = self._known_bot()
-        if body.get("team_id", bot.team) != bot.team:
-            _log.warning("slack.other_workspace")
-            return
-        people = _understood(lambda: people_in(event, bot=bot) if is_message(event, bot=bot) else None)
-        if people is None:
-            return
-        # Names are looked up side by side, but what came first is stored first: its order is the conversation's.
-        naming = asyncio.ensure_future(self._people.names(people, within=self._pace.name_within))
-        async with self._in_order:
-            names = await naming
-            inbound = _understood(lambda: read_event(event, bot=bot, names=names))
-            if inbound is not None:
-                await self._intake.put(inbound)
-
-    async def _on_command(self, ack: AsyncAck, command: dict[str, Any]) -> None:
-        bot, user = self._known_bot(), str(command.get("user_id"))
-        names = await self._people.names([user], within=self._pace.name_within)
-        inbound = _understood(lambda: read_command(command, bot=bot, name=names[user], now=self._now()))
-        if inbound is not None:
-            await self._intake.put(inbound)
-        await ack()
-
-    async def _on_other(self) -> None:
-        """Acknowledge what is not for us."""
-
-    async def _on_error(self, error: Exception) -> None:
-        # The text of the error is left out: a store's error quotes the message that it could not store.
-        _log.error("slack.not_acknowledged", error=type(error).__name__)
-
-    def _known_bot(self) -> Bot:
-        if self._bot is None:
-            raise NotServingError
-        return self._bot
-
-    async def _look_up(self, user: str) -> str:
-        with reading():
-            response = await self._client.users_info(user=user)
-        return display_name(response.get("user") or {})
-
-
-def _understood(read: Callable[[], Read]) -> Read | None:
-    """Return what was read; None, with a word in the log, for what Slack can't have meant.
-
-    Such an event is acknowledged all the same: Slack would send it again, and it would be no better.
-    """
-    try:
-        return read()
-    except Exception as error:  # noqa: BLE001 - the edge: one odd event must not hold up the others
-        _log.error("slack.event_not_understood", error=type(error).__name__)
-        return None

@@ -5,18 +5,21 @@ same `external_id`, and both are read by the same rules, so that it does not mat
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from adapters.base import Account, Address, ChatKind, Inbound
+from adapters.base import Account, Address, ChatKind, Inbound, Quoted
+from adapters.slack.attached import Shared, attachments, shared_with
+from adapters.slack.people import Person
 
 _SAID_BY_PEOPLE = frozenset({"", "file_share", "thread_broadcast"})
 """The subtypes that are new messages; edits, joins, unfurls and all the rest are not."""
 
 _TOKEN = re.compile(r"<([^<>]+)>")
 _USER = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^<>]*)?>")
+_FIRST_MENTIONS = re.compile(r"\A(?:\s*(?:<@[^<>]+>|<!subteam\^[^<>]+>))+")
 _SLACKBOT = "USLACKBOT"
 _MOST_NAMES = 20
 
@@ -31,16 +34,49 @@ class Bot:
     name: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scene:
+    """What is known beside an event: who we are, who the people are, and where it was said.
+
+    With `threaded`, each direct message that is no reply begins a thread, as it does in Slack's agent view.
+    """
+
+    bot: Bot
+    people: Mapping[str, Person]
+    chat_title: str = ""
+    threaded: bool = False
+
+    def name(self, user: str) -> str:
+        """Return a person's name, their id if it is not known."""
+        return self.people[user].name if user in self.people else user
+
+    def locale(self, user: str) -> str:
+        """Return the locale of a person's client, empty if it is not known."""
+        return self.people[user].locale if user in self.people else ""
+
+    def read(self, text: str) -> str:
+        """Turn Slack's markup into what a reader would see."""
+        return readable(text, names={user: each.name for user, each in self.people.items()} | self._own_name)
+
+    @property
+    def _own_name(self) -> dict[str, str]:
+        return {self.bot.user: self.bot.name}
+
+
 def is_message(event: Mapping[str, Any], *, bot: Bot) -> bool:
     """Say whether a person other than ourselves has said something new."""
     if event.get("type") == "app_mention" and event.get("edited"):
         return False
+    return is_said(event, bot=bot) and not event.get("hidden") and bool(event.get("channel"))
+
+
+def is_said(message: Mapping[str, Any], *, bot: Bot) -> bool:
+    """Say whether a message is a person's and not ours, a bot's or Slack's."""
     return (
-        str(event.get("subtype") or "") in _SAID_BY_PEOPLE
-        and not event.get("bot_id")
-        and not event.get("hidden")
-        and bool(event.get("user") and event.get("channel") and event.get("ts"))
-        and event.get("user") not in {bot.user, _SLACKBOT}
+        str(message.get("subtype") or "") in _SAID_BY_PEOPLE
+        and not message.get("bot_id")
+        and bool(message.get("user") and message.get("ts"))
+        and message.get("user") not in {bot.user, _SLACKBOT}
     )
 
 
@@ -52,63 +88,88 @@ def is_addressed(event: Mapping[str, Any], *, bot: Bot) -> bool:
 
 
 def people_in(event: Mapping[str, Any], *, bot: Bot) -> list[str]:
-    """List the user ids whose names the message needs, its sender first, each once; none if the bot is not meant.
+    """List the user ids whose names the message needs, its sender first, each once.
 
-    Of a message that mentions half a workspace only the first are looked up, each look-up being a request.
+    Of a message that mentions half a workspace only the first are looked up, each look-up being a request; of what is
+    said to a channel at large only the sender.
     """
-    if not is_addressed(event, bot=bot):
-        return []
     ids = [str(event.get("user", "")), *_USER.findall(str(event.get("text") or ""))]
-    return [user for user in dict.fromkeys(ids) if user and user != bot.user][:_MOST_NAMES]
+    most = _MOST_NAMES if is_addressed(event, bot=bot) or event.get("thread_ts") else 1
+    return [user for user in dict.fromkeys(ids) if user and user != bot.user][:most]
 
 
-def read_event(event: Mapping[str, Any], *, bot: Bot, names: Mapping[str, str]) -> Inbound | None:
-    """Return the message that the event reports, or None if it reports none that was meant for anyone.
-
-    `names` maps user ids to display names; an id that is missing shows as itself.
-    """
-    if not is_message(event, bot=bot):
+def read_event(event: Mapping[str, Any], *, scene: Scene) -> Inbound | None:
+    """Return the message that the event reports, or None if it reports none."""
+    if not is_message(event, bot=scene.bot):
         return None
-    user, channel, ts = str(event["user"]), str(event["channel"]), str(event["ts"])
-    text = str(event.get("text") or "")
-    private = is_private(channel, kind=str(event.get("channel_type") or ""))
-    thread = str(event.get("thread_ts") or "")
+    bot, user, ts = scene.bot, str(event["user"]), str(event["ts"])
+    address, private = where(event, event, scene=scene)
+    said, shared = said_in(event, scene=scene), shared_with(event)
+    passed_on = shared is not None and not said
     return Inbound(
-        external_id=f"{bot.team}:{channel}:{ts}",
-        address=Address(platform="slack", workspace=bot.team, chat=channel, thread=thread or ("" if private else ts)),
+        external_id=external_id(str(event["channel"]), ts, bot=bot),
+        address=address,
         kind=ChatKind.PRIVATE if private else ChatKind.SHARED,
-        account=Account(platform="slack", workspace=_home(event, bot=bot), user=user),
-        name=names.get(user, user),
-        text=readable(_without_mention(text, bot=bot), names={**names, bot.user: bot.name}),
+        account=Account(platform="slack", workspace=home_of(event, bot=bot), user=user),
+        name=scene.name(user),
+        text=scene.read(shared.text) if shared and passed_on else said,
         message_id=ts,
         sent_at=datetime.fromtimestamp(float(ts), tz=UTC),
         addressed=is_addressed(event, bot=bot),
-        attachments=tuple(_kinds(event.get("files") or ())),
+        chat_title="" if private else scene.chat_title,
+        language=scene.locale(user),
+        attachments=tuple(attachments(event.get("files") or ())),
+        for_another=not private and _is_for_another(str(event.get("text") or ""), bot=bot),
+        thread_reply=bool(event.get("thread_ts")),
+        quoted=_quoted(shared, scene=scene) if shared and not passed_on else None,
+        forwarded_from=_author(shared, scene=scene) if shared and passed_on else "",
     )
 
 
-def read_command(payload: Mapping[str, Any], *, bot: Bot, name: str, now: datetime) -> Inbound:
+def read_command(payload: Mapping[str, Any], *, scene: Scene, now: datetime) -> Inbound:
     """Return a slash command as the text command that it stands for: `/reverie status` says `/status`.
 
-    Slack runs slash commands outside threads only, so the address has none; in a channel that is no conversation.
+    Slack runs slash commands outside threads only, so the address has none; where each conversation is a thread, that
+    is no conversation. Nobody else sees the command.
     """
-    user, channel = str(payload["user_id"]), str(payload["channel_id"])
-    said = readable(str(payload.get("text") or "").strip(), names={bot.user: bot.name}).removeprefix("/")
+    user, channel, bot = str(payload["user_id"]), str(payload["channel_id"]), scene.bot
+    said = scene.read(str(payload.get("text") or "").strip()).removeprefix("/")
     private = is_private(channel, kind="")
     title = str(payload.get("channel_name") or "")
     return Inbound(
         external_id=f"{bot.team}:trigger:{payload['trigger_id']}",
         address=Address(platform="slack", workspace=bot.team, chat=channel),
         kind=ChatKind.PRIVATE if private else ChatKind.SHARED,
-        account=Account(platform="slack", workspace=_home(payload, bot=bot), user=user),
-        name=name,
+        account=Account(platform="slack", workspace=home_of(payload, bot=bot), user=user),
+        name=scene.name(user),
         text=f"/{said or 'help'}",
         message_id="",
         sent_at=now,
         addressed=True,
         chat_title="" if private else title,
-        in_conversation=private,
+        language=scene.locale(user),
+        in_conversation=private and not scene.threaded,
+        only_for_sender=True,
     )
+
+
+def external_id(channel: str, ts: str, *, bot: Bot) -> str:
+    """Return what a message is known by, the same in every event about it."""
+    return f"{bot.team}:{channel}:{ts}"
+
+
+def where(event: Mapping[str, Any], message: Mapping[str, Any], *, scene: Scene) -> tuple[Address, bool]:
+    """Return the conversation of a message that an event is about, and whether it is private."""
+    channel = str(event["channel"])
+    private = is_private(channel, kind=str(event.get("channel_type") or ""))
+    begins = "" if private and not scene.threaded else str(message["ts"])
+    thread = str(message.get("thread_ts") or "") or begins
+    return Address(platform="slack", workspace=scene.bot.team, chat=channel, thread=thread), private
+
+
+def said_in(message: Mapping[str, Any], *, scene: Scene) -> str:
+    """Return what a message says, the mention of the bot that leads it taken out."""
+    return scene.read(_without_mention(str(message.get("text") or ""), bot=scene.bot))
 
 
 def is_private(channel: str, *, kind: str) -> bool:
@@ -119,6 +180,12 @@ def is_private(channel: str, *, kind: str) -> bool:
     return kind == "im" if kind else channel.startswith("D")
 
 
+def home_of(event: Mapping[str, Any], *, bot: Bot) -> str:
+    """Return the sender's own workspace, which Slack Connect names when it is not ours."""
+    named = (event.get(key) for key in ("user_team", "source_team", "team", "team_id"))
+    return next((str(team) for team in named if team), bot.team)
+
+
 def readable(text: str, *, names: Mapping[str, str]) -> str:
     """Turn Slack's `<@U1>`, `<#C1|name>`, `<url|label>` and `&amp;` into what a reader would see."""
     out, end = [], 0
@@ -126,6 +193,21 @@ def readable(text: str, *, names: Mapping[str, str]) -> str:
         out += [_unescaped(text[end : token.start()]), _token(token[1], names=names)]
         end = token.end()
     return "".join([*out, _unescaped(text[end:])])
+
+
+def _is_for_another(text: str, *, bot: Bot) -> bool:
+    return bool(_FIRST_MENTIONS.match(text)) and bot.user not in _USER.findall(text)
+
+
+def _quoted(shared: Shared, *, scene: Scene) -> Quoted:
+    mine = shared.user == scene.bot.user
+    return Quoted(name=_author(shared, scene=scene), text=scene.read(shared.text), mine=mine)
+
+
+def _author(shared: Shared, *, scene: Scene) -> str:
+    if shared.user == scene.bot.user:
+        return scene.bot.name
+    return shared.name or scene.name(shared.user)
 
 
 def _token(inner: str, *, names: Mapping[str, str]) -> str:
@@ -149,18 +231,3 @@ def _unescaped(text: str) -> str:
 
 def _without_mention(text: str, *, bot: Bot) -> str:
     return re.sub(rf"\A\s*<@{re.escape(bot.user)}(?:\|[^<>]*)?>[\s:,]*", "", text).strip()
-
-
-def _home(event: Mapping[str, Any], *, bot: Bot) -> str:
-    """Return the sender's own workspace, which Slack Connect names when it is not ours."""
-    named = (event.get(key) for key in ("user_team", "source_team", "team", "team_id"))
-    return next((str(team) for team in named if team), bot.team)
-
-
-def _kinds(files: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    for file in files:
-        main = str(file.get("mimetype") or "").split("/")[0]
-        if file.get("subtype") == "slack_audio":
-            yield "voice"
-        else:
-            yield {"image": "photo", "audio": "audio", "video": "video"}.get(main, "document")

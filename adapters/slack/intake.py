@@ -1,8 +1,13 @@
 """What stands between Slack's events and the inbox: open while serving, waited for on leaving."""
 
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
 import anyio
 
-from adapters.base import Inbound, Inbox
+from adapters.base import Account, Address, Amended, Inbound, Inbox, Pressed
+
+Result = TypeVar("Result")
 
 
 class NotServingError(Exception):
@@ -10,7 +15,10 @@ class NotServingError(Exception):
 
 
 class Intake:
-    """Puts messages into the inbox, as long as there is one."""
+    """Puts what came into the inbox, as long as there is one.
+
+    Everything raises what the inbox raises, and `NotServingError` if closed.
+    """
 
     def __init__(self) -> None:
         self._inbox: Inbox | None = None
@@ -27,12 +35,31 @@ class Intake:
         self._inbox = inbox
 
     async def put(self, inbound: Inbound) -> None:
-        """Store the message durably; raises what the inbox raises, and `NotServingError` if closed."""
+        """Store a message durably."""
+        await self._with(lambda inbox: inbox.put(inbound))
+
+    async def amended(self, amended: Amended) -> None:
+        """Store what became of a message."""
+        await self._with(lambda inbox: inbox.amended(amended))
+
+    async def pressed(self, pressed: Pressed) -> str:
+        """Take a press of a button; returns a word for whoever pressed it, if there is one."""
+        return await self._with(lambda inbox: inbox.pressed(pressed))
+
+    async def reachable(self, chat: Address, *, reachable: bool) -> None:
+        """Store whether the bot can post in a chat."""
+        await self._with(lambda inbox: inbox.reachable(chat, reachable))
+
+    async def home(self, account: Account) -> str:
+        """Return what a person may see on their own page."""
+        return await self._with(lambda inbox: inbox.home(account))
+
+    async def _with(self, act: Callable[[Inbox], Awaitable[Result]]) -> Result:
         if self._inbox is None:
             raise NotServingError
         self._putting += 1
         try:
-            await self._inbox.put(inbound)
+            return await act(self._inbox)
         finally:
             self._putting -= 1
             if not self._putting:

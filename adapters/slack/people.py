@@ -1,70 +1,48 @@
-"""The display names of a workspace's people, looked up once and kept for a while."""
+"""The people and the channels of a workspace, as Slack describes them."""
 
-import asyncio
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import anyio
+from slack_sdk.web.async_client import AsyncWebClient
 
-from adapters.errors import AdapterError
+from adapters.slack.errors import reading
 
 
-class People:
-    """A bounded cache of names. At most one look-up runs per person; a failed one gives the id, kept briefly.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Person:
+    """A person: the name that Slack shows, and the locale of their client, such as `en-US`. Either may be empty."""
 
-    `look_up` asks Slack for one user and raises `AdapterError`. Close with `aclose()`.
-    """
+    name: str
+    locale: str = ""
 
-    def __init__(
-        self,
-        look_up: Callable[[str], Awaitable[str]],
-        *,
-        keep: int = 2000,
-        keep_for: float = 6 * 3600.0,
-        keep_failure_for: float = 60.0,
-    ) -> None:
-        self._look_up = look_up
-        self._keep, self._keep_for, self._keep_failure_for = keep, keep_for, keep_failure_for
-        self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
-        self._asking: dict[str, asyncio.Task[None]] = {}
 
-    async def names(self, users: Iterable[str], *, within: float) -> Mapping[str, str]:
-        """Return a name for each user after at most `within` seconds; who is not known by then has the id."""
-        users = list(users)
-        asking = {self._ask(user) for user in users if self._current(user) is None}
-        if asking:
-            # Not cancelled when late: the answer serves the person's next message.
-            await asyncio.wait(asking, timeout=within)
-        return {user: self._current(user) or user for user in users}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Channel:
+    """A channel: its name without the hash, and whether the bot is a member."""
 
-    async def aclose(self) -> None:
-        """Give up the look-ups that still run."""
-        tasks = list(self._asking.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    title: str
+    joined: bool
 
-    def _current(self, user: str) -> str | None:
-        name, until = self._known.get(user, ("", 0.0))
-        return name if until > anyio.current_time() else None
 
-    def _ask(self, user: str) -> asyncio.Task[None]:
-        if user not in self._asking:
-            task = asyncio.create_task(self._learn(user))
-            self._asking[user] = task
-            task.add_done_callback(lambda _: self._asking.pop(user, None))
-        return self._asking[user]
+async def look_up_person(client: AsyncWebClient, user: str) -> Person:
+    """Ask Slack for a person."""
+    with reading():
+        response = await client.users_info(user=user, include_locale=True)
+    found = response.get("user") or {}
+    return Person(name=display_name(found) or user, locale=str(found.get("locale") or ""))
 
-    async def _learn(self, user: str) -> None:
-        try:
-            name, good_for = await self._look_up(user) or user, self._keep_for
-        except AdapterError:
-            name, good_for = user, self._keep_failure_for
-        self._known[user] = (name, anyio.current_time() + good_for)
-        self._known.move_to_end(user)
-        while len(self._known) > self._keep:
-            self._known.popitem(last=False)
+
+async def look_up_channel(client: AsyncWebClient, channel: str) -> Channel:
+    """Ask Slack for a channel; that of a direct conversation has no title."""
+    with reading():
+        response = await client.conversations_info(channel=channel)
+    found = response.get("channel") or {}
+    private = bool(found.get("is_im"))
+    return Channel(
+        title="" if private else str(found.get("name") or ""),
+        joined=private or bool(found.get("is_member", found.get("is_mpim"))),
+    )
 
 
 def display_name(user: Mapping[str, Any]) -> str:

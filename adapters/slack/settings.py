@@ -17,6 +17,11 @@ class SlackSettings(BaseModel):
     app_token: SecretStr | None = None
     signing_secret: SecretStr | None = None
     api_url: str = "https://slack.com/api/"
+    prompts: tuple[str, ...] = ("What can you do?", "What do you remember about me?", "What did we talk about last?")
+    """What is suggested in direct messages of an app with an agent or assistant view, at most four.
+
+    With none, nothing is suggested, and nobody finds out that an app has the agent view.
+    """
 
     @field_validator("api_url")
     @classmethod

@@ -21,6 +21,9 @@ object; GET with a query serves too where nothing but text is passed). A mistake
 | `/control/calls` | `method?` | `[{"method", "arguments", "answer"}]` |
 | `/control/fail` | `method, times?, error?, status?, retry_after?, after_acting?` | `{}` |
 | `/control/delay` | `method, seconds` | `{}` |
+| `/control/limit` | `method, per_second, burst?` | `{}` |
+| `/control/press` | `channel, person, ts, action_id` | `{}` |
+| `/control/stop` | `channel, person, thread_ts` | `{}` |
 | `/control/drop` | `{}` | `{}`, when every socket is closed |
 | `/control/events` | `url` | `{"proven"}`: events go to this URL from now on if it answered the challenge |
 | `/control/state` | | counts of sockets, pending, acknowledged and lost envelopes; `faults`, `ephemeral` |
@@ -38,7 +41,7 @@ from starlette.applications import Starlette
 from adapters.standins.slack_control import control_routes
 from adapters.standins.slack_delivery import Deliveries, Envelope
 from adapters.standins.slack_people import People
-from adapters.standins.slack_values import AgentSession, Channel, MentionOrder, Person
+from adapters.standins.slack_values import AgentSession, Channel, MentionOrder, Person, View
 from adapters.standins.slack_web import Call, Failure, WebApi
 from adapters.standins.slack_workspace import Workspace
 
@@ -63,6 +66,7 @@ class Shown:
     edited: bool
     streaming: bool
     reactions: tuple[str, ...]
+    tasks: tuple[dict[str, Any], ...] = ()
 
 
 class SlackStandin(People):
@@ -70,7 +74,8 @@ class SlackStandin(People):
 
     `ack_timeout` is how long an acknowledgement may take, seconds; `retry_delays` how long to wait before
     each repeated HTTP request (in Socket Mode only their number counts: what was sent once more than that
-    rests until a socket connects). `now` is the clock of timestamps and streams, seconds since 1970.
+    rests until a socket connects). `now` is the clock of timestamps and streams, seconds since 1970. `view` is what
+    the app's manifest makes of the direct messages with it.
     """
 
     def __init__(
@@ -85,6 +90,7 @@ class SlackStandin(People):
         ack_timeout: float = 3.0,
         retry_delays: Sequence[float] = (0.0, 60.0, 300.0),
         now: Callable[[], float] = time.time,
+        view: View = "classic",
     ) -> None:
         self._changed_event = anyio.Event()
         deliveries = Deliveries(
@@ -104,6 +110,7 @@ class SlackStandin(People):
             publish=self._queue_event,
             changed=self._changed,
         )
+        workspace.view = view
         super().__init__(workspace, deliveries)
         self._web = WebApi(workspace, deliveries, bot_token=bot_token, app_token=app_token, changed=self._changed)
         self.app = Starlette(routes=[*self._web.routes(), *control_routes(self)], lifespan=self._lifespan)
@@ -132,6 +139,7 @@ class SlackStandin(People):
                 edited=m.edited,
                 streaming=self.workspace.streaming(m),
                 reactions=tuple(name for name, users in m.reactions.items() if users),
+                tasks=tuple(m.tasks.values()),
             )
             for m in self.workspace.visible(self._channel(channel), thread_ts=thread_ts)
         ]
@@ -160,6 +168,22 @@ class SlackStandin(People):
     def sessions(self) -> Mapping[tuple[str, str], AgentSession]:
         """The agent sessions by channel and thread."""
         return self.workspace.sessions
+
+    @property
+    def at_work(self) -> list[tuple[str, str]]:
+        """Where people see the bot at work: by a status, or by a session that it has begun and not left."""
+        sessions = [place for place, session in self.sessions.items() if session.status == "processing"]
+        return sorted({*self.statuses, *sessions})
+
+    @property
+    def home_views(self) -> Mapping[str, dict[str, Any]]:
+        """The home tabs by person."""
+        return self.workspace.views
+
+    @property
+    def downloads(self) -> list[tuple[str, bool]]:
+        """The files that were asked for, by name, each with whether the bot's token came along."""
+        return self._web.downloads
 
     async def wait_for(self, predicate: Callable[["SlackStandin"], Found], timeout: float = 40.0) -> Found:  # noqa: ASYNC109
         """Return what `predicate` finds as soon as it does; the `TimeoutError` tells what there is."""
@@ -203,9 +227,21 @@ class SlackStandin(People):
         )
         self._web.failures.setdefault(method, []).append(failure)
 
+    def forgive(self) -> None:
+        """Let no call fail any more that has not failed yet."""
+        self._web.failures.clear()
+
     def delay(self, method: str, seconds: float) -> None:
         """Let every call of a method take this long before it is looked at; 0 ends it."""
         self._web.delays[method] = seconds
+
+    def limit(self, method: str, *, per_second: float, burst: float = 1.0) -> None:
+        """Grant so many calls of a method in each channel from now on, and answer 429 to more."""
+        self._web.rates.limit(method, per_second=per_second, burst=burst)
+
+    def withhold(self, *scopes: str) -> None:
+        """Let the bot's token lack these scopes from now on."""
+        self._web.withheld |= set(scopes)
 
     async def drop_sockets(self) -> None:
         """Close every socket without warning and return when they are closed."""

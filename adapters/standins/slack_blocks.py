@@ -1,12 +1,13 @@
 """What Slack checks in a message before it takes it: text, blocks, stream chunks and metadata.
 
-Sizes are counted in characters. The limits are those of Slack's reference pages, but for two that only the
-reports of users tell: all blocks of a message together (13 000, serialised) and the text of an edit (4 000).
+Sizes are counted in characters, but for all blocks of a message together, which count as UTF-8 bytes of their JSON:
+Slack does not document that limit nor its unit, and bytes are the stricter reading. The limits are those of Slack's
+reference pages, but for two that only the reports of users tell: that one (13 000) and the text of an edit (4 000).
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -28,6 +29,9 @@ class Limits:
     block_id: int = 255
     metadata: int = 16_384
     chunk_title: int = 256
+    button_text: int = 75
+    action_id: int = 255
+    button_value: int = 2_000
 
 
 class RefusalError(Exception):
@@ -48,7 +52,7 @@ def check_blocks(blocks: object, limits: Limits) -> list[dict[str, Any]]:
     """Return the blocks of a message if Slack takes them; `RefusalError` names each fault and its place."""
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
         raise RefusalError("invalid_blocks_format")
-    if len(json.dumps(blocks, ensure_ascii=False, separators=(",", ":"))) > limits.all_blocks:
+    if len(json.dumps(blocks, ensure_ascii=False, separators=(",", ":")).encode()) > limits.all_blocks:
         raise RefusalError("msg_blocks_too_long")
     faults = [*_faults_of_all(blocks, limits)]
     for at, block in enumerate(blocks):
@@ -134,11 +138,23 @@ def _context(block: Block, limits: Limits) -> Iterator[str]:
             yield from _text_object(element, limits.section_text)
 
 
-def _actions(block: Block, _: Limits) -> Iterator[str]:
+def _actions(block: Block, limits: Limits) -> Iterator[str]:
     yield from _items(block, "elements", most=25)
-    ids = [e.get("action_id") for e in block.get("elements") or () if isinstance(e, dict) and e.get("action_id")]
+    elements = [element for element in block.get("elements") or () if isinstance(element, dict)]
+    ids = [element["action_id"] for element in elements if element.get("action_id")]
     if len(ids) != len(set(ids)):
         yield "action_id must be unique"
+    for element in elements:
+        if element.get("type") == "button":
+            yield from _button(element, limits)
+
+
+def _button(element: Block, limits: Limits) -> Iterator[str]:
+    yield from _text_object(element.get("text"), limits.button_text, ("plain_text",))
+    if len(str(element.get("action_id", ""))) > limits.action_id:
+        yield f"action_id must be less than {limits.action_id + 1} characters"
+    if len(str(element.get("value", ""))) > limits.button_value:
+        yield f"value must be less than {limits.button_value + 1} characters"
 
 
 _RICH_TEXT = frozenset({"rich_text_section", "rich_text_list", "rich_text_preformatted", "rich_text_quote"})
@@ -217,21 +233,42 @@ def check_metadata(metadata: object, limits: Limits) -> dict[str, Any]:
     return metadata
 
 
-def chunks_text(chunks: object, limits: Limits) -> tuple[str, list[dict[str, Any]]]:
-    """Return the text and the blocks that stream chunks add; raises `RefusalError` on a chunk Slack lacks."""
+@dataclass(kw_only=True, slots=True)
+class Streamed:
+    """What the chunks of one call add to a stream: text, blocks below it, and the newest state of tasks by id."""
+
+    text: str = ""
+    blocks: list[dict[str, Any]] = field(default_factory=list)
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+TASK_STATUSES = frozenset({"pending", "in_progress", "complete", "error"})
+
+
+def read_chunks(chunks: object, limits: Limits) -> Streamed:
+    """Return what stream chunks add; raises `RefusalError` on a chunk that Slack lacks."""
     if not isinstance(chunks, list) or not chunks:
         raise RefusalError("invalid_chunks")
-    text, blocks = "", []
+    added = Streamed()
     for chunk in chunks:
         kind = chunk.get("type") if isinstance(chunk, dict) else None
         if kind == "markdown_text" and isinstance(chunk.get("text"), str):
-            text += chunk["text"]
+            added.text += chunk["text"]
         elif kind == "blocks":
-            blocks += check_blocks(chunk.get("blocks"), limits)
-        elif kind in {"task_update", "plan_update"} and 1 <= len(str(chunk.get("title", ""))) <= limits.chunk_title:
-            continue
-        else:
+            added.blocks += check_blocks(chunk.get("blocks"), limits)
+        elif kind == "task_update" and _is_task(chunk, limits):
+            added.tasks[chunk["id"]] = {name: value for name, value in chunk.items() if name != "type"}
+        elif kind != "plan_update" or not _is_titled(chunk, limits):
             raise RefusalError("invalid_chunks")
-    if len(text) > limits.markdown_text:
+    if len(added.text) > limits.markdown_text:
         raise RefusalError("msg_too_long")
-    return text, blocks
+    return added
+
+
+def _is_task(chunk: Block, limits: Limits) -> bool:
+    named = isinstance(chunk.get("id"), str) and bool(chunk["id"])
+    return named and _is_titled(chunk, limits) and chunk.get("status") in TASK_STATUSES
+
+
+def _is_titled(chunk: Block, limits: Limits) -> bool:
+    return 1 <= len(str(chunk.get("title", ""))) <= limits.chunk_title

@@ -1,14 +1,16 @@
 """The `chat.*` methods of the Slack stand-in: messages, edits, and streams."""
 
+from dataclasses import replace
 from typing import Any
 
 from adapters.standins.slack_arguments import Arguments
 from adapters.standins.slack_blocks import (
     RefusalError,
+    Streamed,
     check_blocks,
     check_metadata,
-    chunks_text,
     invalid_arguments,
+    read_chunks,
 )
 from adapters.standins.slack_values import AgentSession, Channel, Message
 from adapters.standins.slack_workspace import Workspace
@@ -95,13 +97,14 @@ def start_stream(workspace: Workspace, arguments: Arguments) -> dict[str, Any]:
     thread = thread_of(channel, arguments.required("thread_ts"))
     if channel.kind != "im":
         _check_recipient(workspace, arguments)
-    text, blocks = _streamed(workspace, arguments)
+    added = _streamed(workspace, arguments)
     message = Message(
         ts=workspace.next_ts(),
         user=workspace.bot.id,
         bot_id=workspace.bot_id,
-        text=text,
-        blocks=blocks or None,
+        text=added.text,
+        blocks=added.blocks or None,
+        tasks=added.tasks,
         thread_ts=thread,
         stream="open",
         started_at=workspace.now(),
@@ -134,7 +137,8 @@ def stop_stream(workspace: Workspace, arguments: Arguments) -> dict[str, Any]:
     message.metadata = metadata or message.metadata
     message.stream = "stopped"
     if status:
-        workspace.sessions[channel.id, message.root] = AgentSession(status=status)
+        before_it = workspace.sessions.get((channel.id, message.root), AgentSession(status=status))
+        workspace.sessions[channel.id, message.root] = replace(before_it, status=status)
     workspace.change(channel, message, before)
     return {"channel": channel.id, "ts": message.ts, "message": workspace.shape(channel, message)}
 
@@ -196,17 +200,18 @@ def _open_stream(workspace: Workspace, arguments: Arguments) -> tuple[Channel, M
     return channel, message
 
 
-def _streamed(workspace: Workspace, arguments: Arguments) -> tuple[str, list[dict[str, Any]]]:
-    text, blocks = arguments.text("markdown_text"), list[dict[str, Any]]()
+def _streamed(workspace: Workspace, arguments: Arguments) -> Streamed:
+    text = arguments.text("markdown_text")
     if len(text) > workspace.limits.markdown_text:
         raise RefusalError("msg_too_long")
-    if arguments.get("chunks") is not None:
-        chunk_text, blocks = chunks_text(arguments.get("chunks"), workspace.limits)
-        text += chunk_text
-    return text, blocks
+    if arguments.get("chunks") is None:
+        return Streamed(text=text)
+    added = read_chunks(arguments.get("chunks"), workspace.limits)
+    return replace(added, text=text + added.text)
 
 
 def _append(workspace: Workspace, arguments: Arguments, message: Message) -> None:
-    text, blocks = _streamed(workspace, arguments)
-    message.text += text
-    message.blocks = [*(message.blocks or []), *blocks] or None
+    added = _streamed(workspace, arguments)
+    message.text += added.text
+    message.blocks = [*(message.blocks or []), *added.blocks] or None
+    message.tasks |= added.tasks

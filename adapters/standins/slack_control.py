@@ -1,50 +1,45 @@
 """The control API of the Slack stand-in, by which another process plays the people; see `slack.py`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+
+from adapters.standins.orders import endpoint
 
 if TYPE_CHECKING:
     from adapters.standins.slack import SlackStandin
 
 Action = Callable[["SlackStandin", dict[str, Any]], Awaitable[Any]]
+_SAYS = {"channel": "C1", "person": "U1"}
 
 
 def control_routes(standin: "SlackStandin") -> list[BaseRoute]:
     """Return the routes under `/control/`, each of which calls the method of the same name."""
+    orders: dict[str, tuple[Action, Mapping[str, Any]]] = {
+        "person": (_person, {"id": "U1", "name": "ann"}),
+        "channel": (_channel, {"id": "C1", "name": "garden", "members": ["U1"]}),
+        "dm": (_dm, {"person": "U1"}),
+        "say": (_say, {**_SAYS, "text": "Hello"}),
+        "edit": (_edit, {"channel": "C1", "ts": "1700000000.000100", "text": "Hello again"}),
+        "command": (_command, {**_SAYS, "command": "/reverie"}),
+        "messages": (_messages, {"channel": "C1"}),
+        "calls": (_calls, {}),
+        "fail": (_fail, {"method": "chat.postMessage"}),
+        "delay": (_delay, {"method": "chat.postMessage", "seconds": 1}),
+        "limit": (_limit, {"method": "chat.postMessage", "per_second": 1}),
+        "press": (_press, {**_SAYS, "ts": "1700000000.000100", "action_id": "yes"}),
+        "stop": (_stop, {**_SAYS, "thread_ts": "1700000000.000100"}),
+        "drop": (_drop, {}),
+        "events": (_events, {"url": "http://127.0.0.1:8710/slack/events"}),
+        "state": (_state, {}),
+    }
     return [
-        Route(f"/control/{name}", _endpoint(standin, action), methods=["GET", "POST"])
-        for name, action in {
-            "person": _person,
-            "channel": _channel,
-            "dm": _dm,
-            "say": _say,
-            "edit": _edit,
-            "command": _command,
-            "messages": _messages,
-            "calls": _calls,
-            "fail": _fail,
-            "delay": _delay,
-            "drop": _drop,
-            "events": _events,
-            "state": _state,
-        }.items()
+        Route(f"/control/{name}", endpoint(name, partial(action, standin), example), methods=["GET", "POST"])
+        for name, (action, example) in orders.items()
     ]
-
-
-def _endpoint(standin: "SlackStandin", action: Action) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        body = dict(request.query_params) if request.method == "GET" else await request.json()
-        try:
-            return JSONResponse(await action(standin, body))
-        except (LookupError, TypeError, ValueError) as wrong:
-            return JSONResponse({"error": f"{type(wrong).__name__}: {wrong}"}, status_code=400)
-
-    return endpoint
 
 
 async def _person(standin: "SlackStandin", body: dict[str, Any]) -> Any:
@@ -94,6 +89,21 @@ async def _fail(standin: "SlackStandin", body: dict[str, Any]) -> Any:
 
 async def _delay(standin: "SlackStandin", body: dict[str, Any]) -> Any:
     standin.delay(body["method"], float(body["seconds"]))
+    return {}
+
+
+async def _limit(standin: "SlackStandin", body: dict[str, Any]) -> Any:
+    standin.limit(body.pop("method"), **body)
+    return {}
+
+
+async def _press(standin: "SlackStandin", body: dict[str, Any]) -> Any:
+    standin.press(body["channel"], body["person"], body["ts"], body["action_id"])
+    return {}
+
+
+async def _stop(standin: "SlackStandin", body: dict[str, Any]) -> Any:
+    standin.press_stop(body["channel"], body["person"], body["thread_ts"])
     return {}
 
 

@@ -28,7 +28,7 @@ def complete_upload(workspace: Workspace, arguments: Arguments) -> dict[str, Any
     places = [arguments.text("channel_id"), *arguments.text("channels").split(",")]
     for channel in [workspace.postable(place) for place in dict.fromkeys(places) if place]:
         thread = thread_of(channel, arguments.text("thread_ts"))
-        workspace.post(
+        made = workspace.post(
             channel,
             Message(
                 ts=workspace.next_ts(),
@@ -40,7 +40,9 @@ def complete_upload(workspace: Workspace, arguments: Arguments) -> dict[str, Any
                 files=[file.id for file in files],
             ),
         )
-    return {"files": [workspace.file_shape(file) for file in files]}
+        for file in files:
+            file.posted.append((channel.id, made.ts))
+    return {"files": [workspace.file_shape(file) for file in files]}  # where they were shared, only files.info tells
 
 
 def _uploaded(workspace: Workspace, given: Mapping[str, Any]) -> StoredFile:
@@ -57,4 +59,13 @@ def file_info(workspace: Workspace, arguments: Arguments) -> dict[str, Any]:
     if file is None or file.content is None:
         raise RefusalError("file_not_found")
     file.access = "visible"  # asking for a stub is how an app gets the whole
-    return {"file": workspace.file_shape(file), "comments": [], "response_metadata": {"next_cursor": ""}}
+    shaped = workspace.file_shape(file) | {"shares": _shares(workspace, file)}
+    return {"file": shaped, "comments": [], "response_metadata": {"next_cursor": ""}}
+
+
+def _shares(workspace: Workspace, file: StoredFile) -> dict[str, Any]:
+    shares: dict[str, Any] = {}
+    for channel, ts in file.posted:
+        kind = "public" if workspace.channels[channel].kind == "channel" else "private"
+        shares.setdefault(kind, {}).setdefault(channel, []).append({"ts": ts})
+    return shares

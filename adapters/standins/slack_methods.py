@@ -19,10 +19,14 @@ Handler = Callable[[Workspace, Arguments], dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Method:
-    """One method: what it does, what it takes, and whether it wants the app's token instead of the bot's."""
+    """One method: what it does, what it takes, and whether it wants the app's token instead of the bot's.
+
+    `scope` is what the bot's token needs for it; where Slack takes one of several, the one that Reverie asks for.
+    """
 
     run: Handler
     parameters: frozenset[str]
+    scope: str = ""
     app_token: bool = False
 
 
@@ -68,8 +72,8 @@ def _users_info(workspace: Workspace, arguments: Arguments) -> dict[str, Any]:
     return {"user": workspace.person_shape(person, with_locale=arguments.flag("include_locale"))}
 
 
-def _method(run: Handler, parameters: str = "") -> Method:
-    return Method(run=run, parameters=frozenset(parameters.split()))
+def _method(run: Handler, parameters: str = "", *, scope: str = "") -> Method:
+    return Method(run=run, parameters=frozenset(parameters.split()), scope=scope)
 
 
 _CONTENT = "channel text attachments blocks markdown_text as_user link_names parse"
@@ -86,8 +90,10 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "assistant.threads.setStatus": _method(
             views.set_status, f"channel_id thread_ts status loading_messages {_LOOK}"
         ),
-        "assistant.threads.setSuggestedPrompts": _method(views.set_prompts, "channel_id thread_ts title prompts"),
-        "assistant.threads.setTitle": _method(views.set_title, "channel_id thread_ts title"),
+        "assistant.threads.setSuggestedPrompts": _method(
+            views.set_prompts, "channel_id thread_ts title prompts", scope="assistant:write"
+        ),
+        "assistant.threads.setTitle": _method(views.set_title, "channel_id thread_ts title", scope="assistant:write"),
         "auth.test": _method(_auth_test),
         "bots.info": _method(_bots_info, "bot team_id"),
         "chat.appendStream": _method(chat.append_stream, "channel ts markdown_text chunks"),
@@ -104,21 +110,27 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "chat.stopStream": _method(chat.stop_stream, "channel ts markdown_text blocks metadata chunks session_status"),
         "chat.update": _method(chat.update, f"{_CONTENT} ts file_ids reply_broadcast metadata"),
         "conversations.history": _method(conversations.history, _RANGE),
-        "conversations.info": _method(conversations.info, "channel include_locale include_num_members"),
+        "conversations.info": _method(
+            conversations.info, "channel include_locale include_num_members", scope="channels:read"
+        ),
         "conversations.join": _method(conversations.join, "channel"),
         "conversations.list": _method(conversations.list_all, "cursor exclude_archived limit team_id types"),
         "conversations.members": _method(conversations.members, "channel cursor limit"),
         "conversations.open": _method(conversations.open_direct, "channel return_im users prevent_creation"),
         "conversations.replies": _method(conversations.replies, f"{_RANGE} ts"),
         "files.completeUploadExternal": _method(
-            files.complete_upload, "files channel_id channels initial_comment thread_ts blocks"
+            files.complete_upload, "files channel_id channels initial_comment thread_ts blocks", scope="files:write"
         ),
-        "files.getUploadURLExternal": _method(files.upload_url, "filename length alt_txt snippet_type"),
-        "files.info": _method(files.file_info, "file count cursor limit page"),
-        "reactions.add": _method(views.add_reaction, "channel name timestamp"),
-        "reactions.remove": _method(views.remove_reaction, "name channel file file_comment timestamp"),
+        "files.getUploadURLExternal": _method(
+            files.upload_url, "filename length alt_txt snippet_type", scope="files:write"
+        ),
+        "files.info": _method(files.file_info, "file count cursor limit page", scope="files:read"),
+        "reactions.add": _method(views.add_reaction, "channel name timestamp", scope="reactions:write"),
+        "reactions.remove": _method(
+            views.remove_reaction, "name channel file file_comment timestamp", scope="reactions:write"
+        ),
         "team.info": _method(_team_info, "team domain include_slackbot_availability"),
-        "users.info": _method(_users_info, "user include_locale"),
+        "users.info": _method(_users_info, "user include_locale", scope="users:read"),
         "views.publish": _method(views.publish_view, "user_id view hash"),
     }
 )

@@ -1,6 +1,6 @@
 """What people do in the workspace of the Slack stand-in, and how they and its channels come to be."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from adapters.standins.slack_delivery import Deliveries
@@ -59,15 +59,22 @@ class People:
         *,
         mimetype: str = "application/octet-stream",
         stub: bool = False,
+        page: bool = False,
+        length: int | None = None,
     ) -> str:
-        """Upload a person's file and return its id for `say`; with `stub`, events carry only a stub of it."""
+        """Upload a person's file and return its id for `say`.
+
+        With `stub`, events carry only a stub of it; with `page`, who fetches it gets a page of Slack's for its bytes;
+        `length` is the size that Slack names, if it is not to be the true one.
+        """
         made = StoredFile(
             id=f"F{self.workspace.number():010d}",
             name=name,
             user=member_ids([person])[0],
             mimetype=mimetype,
             content=content,
-            length=len(content),
+            length=len(content) if length is None else length,
+            page=page,
             access="check_file_info" if stub else "visible",
         )
         self.workspace.files[made.id] = made
@@ -83,8 +90,12 @@ class People:
         *,
         thread_ts: str | None = None,
         files: Sequence[str] = (),
+        shares: str = "",
     ) -> str:
-        """Post as a person, queue the events, return the timestamp; `LookupError` for who isn't there."""
+        """Post as a person, queue the events, return the timestamp; `LookupError` for who isn't there.
+
+        `shares` is the timestamp of a message of the same channel that is passed on with it.
+        """
         place, user = self._channel(channel), self.workspace.people[member_ids([person])[0]].id
         if user not in place.members:
             raise LookupError(f"{user} is no member of {place.id}")
@@ -96,9 +107,26 @@ class People:
             text=text,
             thread_ts=thread_ts or "",
             files=list(files),
+            attachments=[self._shared(place, shares)] if shares else [],
             subtype="file_share" if files else "",
         )
         return self.workspace.post(place, message).ts
+
+    def _shared(self, place: Channel, ts: str) -> dict[str, Any]:
+        _, message, _ = self._message(place, ts)
+        author = self.workspace.people[message.user]
+        return {
+            "id": 1,
+            "ts": ts,
+            "is_share": True,
+            "is_msg_unfurl": True,
+            "channel_id": place.id,
+            "author_id": author.id,
+            "author_name": author.real_name or author.name,
+            "text": message.text,
+            "fallback": message.text,
+            "from_url": f"https://stand-in.slack.example/archives/{place.id}/p{ts.replace('.', '')}",
+        }
 
     def edit(self, channel: Channel | str, ts: str, text: str) -> None:
         """Edit a person's message (`message_changed`)."""
@@ -127,6 +155,23 @@ class People:
         self.workspace.emit_in(
             place, {"type": "member_joined_channel", "user": user, "channel_type": kind, "team": self.team_id}
         )
+
+    def leave(self, channel: Channel | str, person: Person | str) -> None:
+        """Let a person leave a channel (`member_left_channel`), or take the bot out of it (`channel_left`)."""
+        place, user = self._channel(channel), member_ids([person])[0]
+        event: dict[str, Any] = {"type": "member_left_channel", "user": user, "team": self.team_id}
+        if user == self.workspace.bot.id:
+            event = {"type": "group_left" if place.kind == "group" else "channel_left", "actor_id": place.members[0]}
+        self.workspace.emit_in(place, event)
+        place.members.remove(user)
+
+    def archive(self, channel: Channel | str, *, back: bool = False) -> None:
+        """Archive a channel (`channel_archive`), or bring it `back` (`channel_unarchive`)."""
+        place = self._channel(channel)
+        place.is_archived = not back
+        kind = "group" if place.kind == "group" else "channel"
+        who = next((member for member in place.members if member != self.workspace.bot.id), "USLACKBOT")
+        self.workspace.emit_in(place, {"type": f"{kind}_unarchive" if back else f"{kind}_archive", "user": who})
 
     def open_home(self, person: Person | str, *, tab: Literal["home", "messages"] = "home") -> None:
         """Open the app's home or messages tab (`app_home_opened`)."""
@@ -191,24 +236,42 @@ class People:
         """Press a button of a message (`block_actions`); raises `LookupError` if it has no such button."""
         place, message, shaped = self._message(channel, ts)
         who = self.workspace.people[member_ids([person])[0]]
-        action = _button(message, action_id) | {"action_ts": self.workspace.next_ts()}
+        thread = {"thread_ts": shaped["thread_ts"]} if "thread_ts" in shaped else {}
+        button, container = _button(message.blocks, action_id), {"is_ephemeral": False, **thread}
+        self._pressed(place, who, ts, button, container=container, shaped=shaped)
+
+    def press_aside(self, ts: str, action_id: str) -> None:
+        """Press a button of a message that only one person sees, as that person."""
+        word = next((word for word in self.workspace.ephemeral if word["ts"] == ts), None)
+        if word is None:
+            raise LookupError(f"nobody sees a message {ts}")
+        place, who = self._channel(word["channel"]), self.workspace.people[word["user"]]
+        container = {"is_ephemeral": True, **({"thread_ts": word["thread_ts"]} if word["thread_ts"] else {})}
+        self._pressed(place, who, ts, _button(word["blocks"], action_id), container=container, shaped=None)
+
+    def _pressed(
+        self,
+        place: Channel,
+        who: Person,
+        ts: str,
+        button: dict[str, Any],
+        *,
+        container: dict[str, Any],
+        shaped: dict[str, Any] | None,
+    ) -> None:
+        action = button | {"action_ts": self.workspace.next_ts()}
         self.deliveries.add(
             "interactive",
             {
                 "type": "block_actions",
                 "token": "stand-in",
                 "api_app_id": self.workspace.app_id,
-                "message": shaped,
+                **({"message": shaped} if shaped else {}),
                 "user": {"id": who.id, "username": who.name, "name": who.name, "team_id": self.team_id},
                 "team": {"id": self.team_id, "domain": "stand-in"},
                 "channel": {"id": place.id, "name": place.name},
-                "container": {
-                    "type": "message",
-                    "message_ts": ts,
-                    "channel_id": place.id,
-                    "is_ephemeral": False,
-                },
-                "response_url": self._response_url(place.id, who.id),
+                "container": {"type": "message", "message_ts": ts, "channel_id": place.id, **container},
+                "response_url": f"{self._response_url(place.id, who.id)}?ts={ts}",
                 "trigger_id": f"{self.workspace.number()}.1.x",
                 "actions": [action],
             },
@@ -228,9 +291,9 @@ class People:
         return place, message, self.workspace.shape(place, message)
 
 
-def _button(message: Message, action_id: str) -> dict[str, Any]:
-    for block in message.blocks or ():
+def _button(blocks: Sequence[Mapping[str, Any]] | None, action_id: str) -> dict[str, Any]:
+    for block in blocks or ():
         for element in [*block.get("elements", ()), block.get("accessory") or {}]:
             if element.get("action_id") == action_id:
                 return {**element, "block_id": block.get("block_id", "")}
-    raise LookupError(f"message {message.ts} has no button {action_id}")
+    raise LookupError(f"there is no button {action_id} there")

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 MentionOrder = Literal["message_first", "mention_first"]
+View = Literal["classic", "assistant", "agent"]
+"""What an app's manifest makes of the direct messages with it."""
 StreamState = Literal["", "open", "stopped", "stopped_by_user"]
 
 
@@ -54,6 +56,7 @@ class Message:
     edited: bool = False
     broadcast: bool = False
     reactions: dict[str, list[str]] = field(default_factory=dict)
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
     stream: StreamState = ""
     started_at: float = 0.0
 
@@ -76,6 +79,10 @@ class StoredFile:
     content: bytes | None = None
     shared: bool = False
     access: str = "visible"
+    posted: list[tuple[str, str]] = field(default_factory=list)
+    """Where it was shared: channel and timestamp."""
+    page: bool = False
+    """Whether its address leads to a page of Slack's and not to its bytes, whoever asks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -63,21 +63,34 @@ def set_status(workspace: Workspace, arguments: Arguments) -> dict[str, Any]:
 
 
 def set_title(workspace: Workspace, arguments: Arguments) -> dict[str, Any]:
-    """Answer `assistant.threads.setTitle`."""
-    arguments.required("thread_ts")
+    """Answer `assistant.threads.setTitle`; an assistant's thread is told to be changed, as Slack does."""
+    channel = workspace.postable(arguments.required("channel_id"))
+    root = channel.find(arguments.required("thread_ts"))
     workspace.titles[_place(workspace, arguments)] = arguments.required("title")
+    if root is not None and root.subtype == "assistant_app_thread":
+        before = workspace.shape(channel, root)
+        root.text, root.edited = arguments.text("title"), True
+        workspace.change(channel, root, before)
     workspace.changed()
     return {}
 
 
 def set_prompts(workspace: Workspace, arguments: Arguments) -> dict[str, Any]:
-    """Answer `assistant.threads.setSuggestedPrompts`."""
+    """Answer `assistant.threads.setSuggestedPrompts`.
+
+    With a thread it belongs to the assistant view, and in the agent view, says Slack's reference, nothing comes of it.
+    Without one it is taken in the agent view only; by which word Slack refuses it elsewhere is a guess.
+    """
     prompts = arguments.get("prompts")
     if not isinstance(prompts, list) or not 1 <= len(prompts) <= 4:
         raise invalid_arguments("prompts must have between 1 and 4 items")
     if not all(isinstance(p, dict) and p.get("title") and p.get("message") for p in prompts):
         raise invalid_arguments("a prompt needs title and message")
-    workspace.prompts[_place(workspace, arguments)] = prompts
+    place = _place(workspace, arguments)
+    if not place[1] and workspace.view != "agent":
+        raise RefusalError("invalid_thread_ts")
+    if bool(place[1]) != (workspace.view == "agent"):
+        workspace.prompts[place] = prompts
     workspace.changed()
     return {}
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,7 @@ from adapters.standins.slack_arguments import Arguments, read_arguments
 from adapters.standins.slack_blocks import RefusalError
 from adapters.standins.slack_delivery import Deliveries
 from adapters.standins.slack_methods import METHODS, Method
+from adapters.standins.slack_rates import Rates
 from adapters.standins.slack_values import Message
 from adapters.standins.slack_workspace import Workspace
 
@@ -69,7 +71,11 @@ class _NoAnswer(Response):
 
 
 class WebApi:
-    """Answers what the app asks; `calls` records every call, `faults` what Slack passes over in silence."""
+    """Answers what the app asks; `calls` records every call, `faults` what Slack passes over in silence.
+
+    `withheld` are the scopes that the bot's token lacks; `downloads` are the files that were asked for, each with
+    whether the bot's token came along.
+    """
 
     def __init__(
         self,
@@ -84,6 +90,9 @@ class WebApi:
         self.faults: list[str] = []
         self.failures: dict[str, list[Failure]] = {}
         self.delays: dict[str, float] = {}
+        self.withheld: set[str] = set()
+        self.downloads: list[tuple[str, bool]] = []
+        self.rates = Rates(workspace.now)
         self._workspace, self._deliveries, self._changed = workspace, deliveries, changed
         self._bot_token, self._app_token = bot_token, app_token
 
@@ -111,9 +120,14 @@ class WebApi:
         failure = self._failure(name)
         if failure is not None and not failure.after_acting:
             return failure.response()
-        response = self._act(request, call, arguments)
+        wait = self._rate(call)
+        response = _limited(wait) if wait else self._act(request, call, arguments)
         self._changed()
         return response if failure is None else failure.response()
+
+    def _rate(self, call: Call) -> float:
+        given = call.arguments
+        return self.rates.wait(call.method, str(given.get("channel") or given.get("channel_id") or ""))
 
     def _act(self, request: Request, call: Call, arguments: Arguments) -> Response:
         try:
@@ -140,6 +154,8 @@ class WebApi:
             raise RefusalError("unknown_method", req_method=call.method)
         if token != (self._app_token if method.app_token else self._bot_token):
             raise RefusalError("not_allowed_token_type")
+        if method.scope in self.withheld:
+            raise RefusalError("missing_scope", needed=method.scope, provided="")
         return method
 
     def _failure(self, method: str) -> Failure | None:
@@ -170,7 +186,10 @@ class WebApi:
 
     async def _download(self, request: Request) -> Response:
         file = self._workspace.files.get(request.path_params["file"].rpartition("-")[2])
-        if _bearer(request) != self._bot_token:
+        known = _bearer(request) == self._bot_token
+        self.downloads.append((request.path_params["name"], known))
+        await anyio.sleep(self.delays.get("download", 0.0))
+        if not known or "files:read" in self.withheld or (file is not None and file.page):
             return HTMLResponse("<!DOCTYPE html><title>Sign in</title>")  # as Slack: status 200, a page, no file
         if file is None or file.content is None:
             return PlainTextResponse("Not found", status_code=404)
@@ -178,8 +197,19 @@ class WebApi:
 
     async def _respond(self, request: Request) -> Response:
         channel, user = request.path_params["channel"], request.path_params["user"]
-        self.show_response(channel, user, json.loads(await request.body()))
+        answer = json.loads(await request.body())
+        if not self._replaced(answer, request.query_params.get("ts", "")):
+            self.show_response(channel, user, answer)
         return PlainTextResponse("ok")
+
+    def _replaced(self, answer: Mapping[str, Any], ts: str) -> bool:
+        """Put an answer in the place of the ephemeral message whose button was pressed, if it wants to be there."""
+        for word in self._workspace.ephemeral if answer.get("replace_original") else ():
+            if word["ts"] == ts:
+                word |= {"text": str(answer.get("text") or ""), "blocks": answer.get("blocks")}
+                self._changed()
+                return True
+        return False
 
     def show_response(self, channel: str, user: str, answer: Mapping[str, Any]) -> None:
         """Show what an app answered to a command or a button, to all if it says so, else to one person."""
@@ -204,6 +234,11 @@ class WebApi:
                 }
             )
         self._changed()
+
+
+def _limited(wait: float) -> Response:
+    answer = {"ok": False, "error": "ratelimited"}
+    return JSONResponse(answer, status_code=429, headers={"Retry-After": str(math.ceil(wait))})
 
 
 def _bearer(request: Request) -> str:

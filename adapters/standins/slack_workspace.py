@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from adapters.standins.slack_blocks import Limits, RefusalError
-from adapters.standins.slack_values import AgentSession, Channel, MentionOrder, Message, Person, StoredFile
+from adapters.standins.slack_values import AgentSession, Channel, MentionOrder, Message, Person, StoredFile, View
 
 
 class Workspace:
@@ -35,6 +35,7 @@ class Workspace:
         self.now, self._publish, self.changed = now, publish, changed
         self.base = "http://127.0.0.1"
         self.limits = Limits()
+        self.view: View = "classic"
         self.mention_order: MentionOrder = "message_first"
         self.people: dict[str, Person] = {bot.id: bot}
         self.channels: dict[str, Channel] = {}

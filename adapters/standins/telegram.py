@@ -9,6 +9,7 @@ Another process drives it below `/control`, JSON in and out (400 with `{"error"}
     POST /control/say       {chat, from, text, reply_to?, thread?, title?}   -> {message_id}
     POST /control/edit      {chat, message_id, text}                         -> {}
     POST /control/press     {chat, from, message_id, data}                   -> {query_id}
+    POST /control/stop      {chat, thread?}     the draft's own button       -> {}
     POST /control/fail      {method, times?, status?, description?, parameters?, after_acting?}   -> {}
     POST /control/delay     {method, seconds}                                -> {}
     GET  /control/messages?chat=ID     -> [what is visible, in order]
@@ -24,6 +25,7 @@ in a private chat it may be left out.
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from starlette.applications import Starlette
@@ -31,7 +33,7 @@ from starlette.applications import Starlette
 from adapters.standins.telegram_chats import Chat, Messenger, Person, Shown
 from adapters.standins.telegram_control import control_routes
 from adapters.standins.telegram_http import DROPPED, BotApi, Call, Fault
-from adapters.standins.telegram_people import People
+from adapters.standins.telegram_sendings import Sendings
 from adapters.standins.telegram_updates import Updates
 from adapters.waiting import happens
 
@@ -40,11 +42,13 @@ __all__ = ["DROPPED", "Call", "Chat", "Fault", "Person", "Shown", "TelegramStand
 T = TypeVar("T")
 
 
-class TelegramStandin(People):
+class TelegramStandin(Sendings):
     """One bot's view of Telegram. All runs in the event loop that serves `app`; nothing is thread-safe.
 
     With `privacy` the bot receives of a group only commands, mentions, replies to it and service messages,
     unless it is an administrator there. The token's number is the bot's id. `clock` gives seconds since 1970.
+    `group_limit` is how many posts and edits a group takes within a minute (the real one: about 20); a server with a
+    `disk` is a local one, which names files by their path there.
     """
 
     def __init__(
@@ -53,11 +57,14 @@ class TelegramStandin(People):
         *,
         bot: Person | None = None,
         privacy: bool = True,
+        group_limit: int | None = None,
+        disk: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         bot_id = int(token.partition(":")[0])
         bot = bot or Person(id=bot_id, first_name="Reverie", username="reverie_bot", is_bot=True)
-        world, updates = Messenger(bot, clock, privacy=privacy), Updates(clock)
+        world = Messenger(bot, clock, privacy=privacy, group_limit=group_limit, disk=disk)
+        updates = Updates(clock)
         super().__init__(world, updates, changed=self._wake)
         self.token = token
         self._stirred = asyncio.Event()
@@ -121,6 +128,10 @@ class TelegramStandin(People):
     def delay(self, method: str, seconds: float) -> None:
         """Let each call of a method wait before it is carried out, until told otherwise with 0."""
         self._api.delay(method, seconds)
+
+    def fail_download(self, status: int) -> None:
+        """Let the next download of a file fail; `DROPPED` closes its connection."""
+        self._api.download_fails_with = status
 
     def _wake(self) -> None:
         self._stirred.set()

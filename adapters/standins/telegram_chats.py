@@ -4,10 +4,15 @@ import hashlib
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from adapters.standins.telegram_wire import Refused, Upload
 
+DRAFT_SECONDS = 30.0
+"""How long a draft is to be seen after it was last sent."""
+
+_MINUTE = 60.0
 _BLOCKED = "Forbidden: bot was blocked by the user"
 _KICKED = "Forbidden: bot was kicked from the {} chat"
 _STRANGER = "Forbidden: bot can't initiate conversation with a user"
@@ -72,6 +77,16 @@ class Shown:
     """The `callback_data` of its keyboard."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """An answer that is being written, as its person sees it; without text it says "Thinking…"."""
+
+    id: int
+    text: str
+    can_stop: bool
+    until: float
+
+
 @dataclass(kw_only=True)
 class Room:
     """A chat with what changes in it; messages are kept as the API's `Message` objects."""
@@ -83,7 +98,16 @@ class Room:
     topics: dict[int, str] = field(default_factory=dict)
     closed_topics: set[int] = field(default_factory=set)
     reactions: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    draft: str | None = None
+    drafts: dict[int | None, Draft] = field(default_factory=dict)
+    """By topic, one each."""
+
+    allows_reactions: bool = True
+    forbidden: set[str] = field(default_factory=set)
+    """What the bot may not send: `photos`, `documents`."""
+
+    taken: list[float] = field(default_factory=list)
+    """When the bot's last posts and edits came."""
+
     actions: list[str] = field(default_factory=list)
     moved_to: int | None = None
 
@@ -93,7 +117,9 @@ class Room:
 
     def _shown(self, message: dict[str, Any]) -> Shown:
         keyboard = message.get("reply_markup", {}).get("inline_keyboard", [])
-        file = message.get("document") or (message.get("photo") or [{}])[-1]
+        kinds = ("document", "voice", "audio", "video", "video_note", "sticker")
+        named: dict[str, Any] = next((message[kind] for kind in kinds if kind in message), {})
+        file = named or (message.get("photo") or [{}])[-1]
         return Shown(
             message_id=message["message_id"],
             sender=message["from"]["id"],
@@ -113,20 +139,31 @@ class Room:
 class Messenger:
     """All chats of one bot. Message ids count per group, and over all private chats together."""
 
-    def __init__(self, bot: Person, clock: Callable[[], float], *, privacy: bool) -> None:
+    def __init__(
+        self,
+        bot: Person,
+        clock: Callable[[], float],
+        *,
+        privacy: bool,
+        group_limit: int | None,
+        disk: Path | None,
+    ) -> None:
         self.bot = bot
         self.privacy = privacy
+        self.disk = disk
+        self._group_limit = group_limit
         self.rooms: dict[int, Room] = {}
         self.people: dict[int, Person] = {bot.id: bot}
         self.files: dict[str, Upload] = {}
+        self.grown: dict[str, Upload] = {}
         self.queries: set[str] = set()
         self.commands: dict[str, list[dict[str, str]]] = {}
-        self._clock = clock
+        self.clock = clock
         self._private_ids = itertools.count(1)
 
     def now(self) -> int:
         """Return the time in whole seconds, as messages carry it."""
-        return int(self._clock())
+        return int(self.clock())
 
     def add_room(self, chat: Chat) -> Room:
         """Open a chat, or return the one that is there."""
@@ -165,6 +202,17 @@ class Messenger:
         if thread in room.closed_topics and room.members[self.bot.id] != "administrator":
             raise Refused.bad("TOPIC_CLOSED")
 
+    def count_in(self, room: Room) -> None:
+        """Count a post or an edit of the bot's; a group that takes no more for now refuses it."""
+        if self._group_limit is None or room.chat.person is not None:
+            return
+        now = self.clock()
+        room.taken = [at for at in room.taken if at > now - _MINUTE]
+        if len(room.taken) >= self._group_limit:
+            wait = max(int(room.taken[0] + _MINUTE - now) + 1, 1)
+            raise Refused(429, f"Too Many Requests: retry after {wait}", retry_after=wait)
+        room.taken.append(now)
+
     def post(
         self,
         room: Room,
@@ -186,7 +234,7 @@ class Messenger:
         }
         room.messages[message_id] = message
         if sender.id == self.bot.id:
-            room.draft = None
+            room.drafts.pop(thread, None)
         room.members.setdefault(sender.id, "member")
         return message
 

@@ -1,52 +1,41 @@
 """The `/control` routes, by which another process drives it; `adapters.standins.telegram` lists them."""
 
 import dataclasses
-import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
+from adapters.standins.orders import Act, endpoint
 from adapters.standins.telegram_chats import Chat, Person, Shown
 from adapters.standins.telegram_http import BotApi
 from adapters.standins.telegram_people import People
 from adapters.standins.telegram_wire import Upload
 
-Order = Callable[[dict[str, Any]], Any]
-
 
 def control_routes(people: People, api: BotApi) -> Mount:
     """Return the routes, mounted under `/control`."""
-    posts: dict[str, Order] = {
-        "say": lambda given: _say(people, given),
-        "edit": lambda given: _edit(people, given),
-        "press": lambda given: _press(people, given),
-        "fail": lambda given: api.fail(**given),
-        "delay": lambda given: api.delay(**given),
+    posts: dict[str, tuple[Act, Mapping[str, Any]]] = {
+        "say": (partial(_say, people), {"chat": 42, "text": "Hello"}),
+        "edit": (partial(_edit, people), {"chat": 42, "message_id": 1, "text": "Hello again"}),
+        "press": (partial(_press, people), {"chat": 42, "message_id": 1, "data": "yes"}),
+        "stop": (partial(_stop, people), {"chat": 42}),
+        "fail": (lambda given: api.fail(**given), {"method": "sendMessage"}),
+        "delay": (lambda given: api.delay(**given), {"method": "sendMessage", "seconds": 1}),
     }
-    gets: dict[str, Order] = {
-        "messages": lambda given: _messages(people, given),
-        "calls": lambda given: [c for c in api.calls if given.get("method", c.method) == c.method],
-        "faults": lambda _: api.faults,
-        "pending": lambda _: people.pending,
+    gets: dict[str, tuple[Act, Mapping[str, Any]]] = {
+        "messages": (partial(_messages, people), {"chat": 42}),
+        "calls": (lambda given: [c for c in api.calls if given.get("method", c.method) == c.method], {}),
+        "faults": (lambda _: api.faults, {}),
+        "pending": (lambda _: people.pending, {}),
     }
-    routes = [Route(f"/{name}", _endpoint(order), methods=["POST"]) for name, order in posts.items()]
-    routes += [Route(f"/{name}", _endpoint(order), methods=["GET"]) for name, order in gets.items()]
+    routes = [
+        Route(f"/{name}", endpoint(name, act, example, plain=_plain), methods=[method])
+        for method, orders in (("POST", posts), ("GET", gets))
+        for name, (act, example) in orders.items()
+    ]
     return Mount("/control", routes=routes)
-
-
-def _endpoint(order: Order) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        try:
-            given = await request.json() if request.method == "POST" else dict(request.query_params)
-            result = order(given)
-        except (KeyError, TypeError, ValueError) as error:
-            return JSONResponse({"error": f"{type(error).__name__}: {error}"}, status_code=400)
-        return Response(json.dumps({} if result is None else result, default=_plain), media_type="application/json")
-
-    return endpoint
 
 
 def _plain(value: object) -> object:
@@ -94,3 +83,7 @@ def _press(people: People, given: dict[str, Any]) -> Any:
     person = _person(people, given)
     query_id = people.press(_chat(people, given), person, given["message_id"], given["data"])
     return {"query_id": query_id}
+
+
+def _stop(people: People, given: dict[str, Any]) -> None:
+    people.stop(_chat(people, given), thread=given.get("thread"))

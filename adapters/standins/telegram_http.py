@@ -94,6 +94,7 @@ class BotApi:
         self._clock, self._changed = clock, changed
         self.calls: list[Call] = []
         self.faults: list[Fault] = []
+        self.download_fails_with: int | None = None
         self._failures: list[Failure] = []
         self._delays: dict[str, float] = {}
 
@@ -212,7 +213,13 @@ class BotApi:
         return copy.deepcopy(HANDLERS[method](self._world, given, odd))  # edits must not change the record
 
     async def _download(self, request: Request) -> Response:
-        upload = self._world.files.get(request.path_params["file_id"])
+        if (status := self.download_fails_with) is not None:
+            self.download_fails_with = None
+            if status == DROPPED:
+                await hang_up(request)
+            return _refusal(Refused(status, _WORDS.get(status, "Internal Server Error")))
+        file_id = request.path_params["file_id"]
+        upload = self._world.grown.get(file_id) or self._world.files.get(file_id)
         if request.path_params["token"] != self._token or upload is None:
             return _refusal(Refused(404, "Not Found"))
         return Response(upload.content, media_type="application/octet-stream")

@@ -1,27 +1,17 @@
 """People and chats of the Telegram stand-in: who is there, what they do, and what they see."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from adapters.standins.telegram_chats import Chat, Messenger, Person, Room, Shown
-from adapters.standins.telegram_methods import picture
-from adapters.standins.telegram_text import CAPTION_LIMIT, TEXT_LIMIT, typed_entities, units
+from adapters.standins.telegram_chats import Chat, Draft, Messenger, Person, Room, Shown
+from adapters.standins.telegram_members import member
+from adapters.standins.telegram_privacy import reaches_bot
+from adapters.standins.telegram_text import TEXT_LIMIT, typed_entities, units
 from adapters.standins.telegram_updates import Updates
-from adapters.standins.telegram_wire import Upload
 
 _OWNER = Person(id=1, first_name="Owner", username="owner")
 _TOPIC_COLOUR = 0x6FB9F0
-_SERVICE = {
-    "forum_topic_created",
-    "forum_topic_closed",
-    "left_chat_member",
-    "migrate_from_chat_id",
-    "migrate_to_chat_id",
-    "new_chat_members",
-    "new_chat_title",
-    "pinned_message",
-}
 
 
 class People:
@@ -97,16 +87,11 @@ class People:
         self._room(chat).closed_topics.add(thread)
 
     def set_bot_status(self, chat: Chat, status: str, *, by: Person) -> None:
-        """Block (`kicked`), add (`member`), promote or remove the bot; `my_chat_member` tells it."""
+        """Block (`kicked`), add (`member`), promote, silence (`restricted`) or remove the bot; it is told."""
         room = self._room(chat)
         old, room.members[self.bot.id] = room.members[self.bot.id], status
         change = {
-            name: {
-                "status": value,
-                "user": self.bot.api(),
-                **({"until_date": 0} if value == "kicked" else {}),
-            }
-            for name, value in (("old_chat_member", old), ("new_chat_member", status))
+            name: member(self.bot, value) for name, value in (("old_chat_member", old), ("new_chat_member", status))
         }
         self._put(
             "my_chat_member",
@@ -132,37 +117,19 @@ class People:
         *,
         reply_to: int | None = None,
         thread: int | None = None,
+        quote: str = "",
     ) -> int:
-        """Write a text and return its message id; commands and mentions become entities."""
+        """Write a text and return its message id; commands and mentions become entities.
+
+        `quote` marks a part of what is answered.
+        """
         if not 1 <= units(text) <= TEXT_LIMIT:
             raise ValueError(f"a person can send 1 to {TEXT_LIMIT} UTF-16 units at once, not {units(text)}")
         entities = typed_entities(text)
-        content = {"text": text, **({"entities": entities} if entities else {})}
+        content: dict[str, Any] = {"text": text, **({"entities": entities} if entities else {})}
+        if quote:
+            content["quote"] = self._quote(chat, reply_to, quote)
         return self.send(chat, person, content, reply_to=reply_to, thread=thread)
-
-    def photo(
-        self,
-        chat: Chat,
-        person: Person,
-        content: bytes,
-        *,
-        caption: str = "",
-        album: str = "",
-        thread: int | None = None,
-    ) -> int:
-        """Send a picture; those of one `album` share a `media_group_id`. No picture: `Refused`."""
-        if units(caption) > CAPTION_LIMIT:
-            raise ValueError(f"a caption has at most {CAPTION_LIMIT} UTF-16 units, not {units(caption)}")
-        upload = Upload(name="photo", content=content, mime_type="image/*")
-        entities = typed_entities(caption)
-        fields = {"photo": picture(self._world, upload), "caption": caption, "media_group_id": album}
-        fields["caption_entities"] = entities
-        return self.send(chat, person, {k: v for k, v in fields.items() if v}, thread=thread)
-
-    def document(self, chat: Chat, person: Person, content: bytes, *, name: str, mime_type: str) -> int:
-        """Send a file."""
-        stored = self._world.store(Upload(name=name, content=content, mime_type=mime_type))
-        return self.send(chat, person, {"document": {**stored, "file_name": name, "mime_type": mime_type}})
 
     def send(
         self,
@@ -181,25 +148,29 @@ class People:
             raise ValueError(f"{chat.id} has no topic {thread}")
         self._world.people.setdefault(person.id, person)
         message = self._world.post(room, person, content, reply_to=reply_to, thread=thread)
-        if self._reaches_bot(room, message):
+        if reaches_bot(self._world, room, message):
             self._put("message", message)
         self._changed()
         return int(message["message_id"])
 
     def edit(self, chat: Chat, message_id: int, text: str) -> None:
-        """Change the text of a person's message."""
+        """Change the text of a person's message, or the caption of their file."""
         room = self._room(chat)
         message = room.messages[message_id]
+        words, marks = ("text", "entities") if "text" in message else ("caption", "caption_entities")
         entities = typed_entities(text)
-        message.pop("entities", None)
-        message |= {
-            "text": text,
-            "edit_date": self._world.now(),
-            **({"entities": entities} if entities else {}),
-        }
-        if self._reaches_bot(room, message):
+        message.pop(marks, None)
+        message |= {words: text, "edit_date": self._world.now(), **({marks: entities} if entities else {})}
+        if reaches_bot(self._world, room, message):
             self._put("edited_message", message)
         self._changed()
+
+    def _quote(self, chat: Chat, reply_to: int | None, quote: str) -> dict[str, Any]:
+        answered = self._room(chat).messages.get(reply_to or 0, {})
+        before, found, _ = answered.get("text", answered.get("caption", "")).partition(quote)
+        if not found:
+            raise ValueError(f"message {reply_to} in {chat.id} does not say {quote!r}")
+        return {"text": quote, "position": units(before), "is_manual": True}
 
     def delete(self, chat: Chat, message_id: int) -> None:
         """Take a message away; the bot is not told."""
@@ -207,22 +178,53 @@ class People:
         self._changed()
 
     def press(self, chat: Chat, person: Person, message_id: int, data: str) -> str:
-        """Press a button of the bot's message and return the id of the query that the bot gets."""
+        """Press a button of the bot's message and return the id of the query that the bot gets.
+
+        Of a message that was deleted meanwhile the person's app still shows the button, and the bot learns only the id.
+        """
         room = self._room(chat)
+        if message_id not in room.messages:
+            gone = {"chat": chat.api(), "message_id": message_id, "date": 0}
+            return self._query(chat, person, gone, data)
         shown = next((each for each in room.shown() if each.message_id == message_id), None)
         if shown is None or data not in shown.buttons:
             raise ValueError(f"message {message_id} in {chat.id} has no button {data!r}")
+        return self._query(chat, person, room.messages[message_id], data)
+
+    def _query(self, chat: Chat, person: Person, message: Mapping[str, Any], data: str) -> str:
         query_id = str(next(self._query_ids))
         self._world.queries.add(query_id)
         query = {
             "id": query_id,
             "from": person.api(),
-            "message": room.messages[message_id],
+            "message": message,
             "chat_instance": str(chat.id),
             "data": data,
         }
         self._put("callback_query", query)
         return query_id
+
+    def stop(self, chat: Chat, *, thread: int | None = None) -> None:
+        """Press the stop button of the draft that is to be seen; it goes away, and the bot is told."""
+        draft = self._draft(chat, thread)
+        if draft is None or not draft.can_stop:
+            raise ValueError(f"there is no draft in {chat.id} that could be stopped")
+        del self._room(chat).drafts[thread]
+        where = {"message_thread_id": thread} if thread is not None else {}
+        self._put("stopped_message_generation", {"chat": chat.api(), "draft_id": draft.id, **where})
+
+    def react(self, chat: Chat, person: Person, message_id: int, emoji: str) -> None:
+        """React to a message; a bot is told in private chats, and as administrator, if it has asked for that."""
+        room = self._room(chat)
+        reactions = [{"type": "emoji", "emoji": emoji}]
+        if room.chat.person is not None or room.members[self.bot.id] == "administrator":
+            change = {"old_reaction": [], "new_reaction": reactions, "date": self._world.now(), "user": person.api()}
+            self._put("message_reaction", {"chat": chat.api(), "message_id": message_id, **change})
+
+    def allow(self, chat: Chat, *, reactions: bool = True, forbidden: Collection[str] = ()) -> None:
+        """Set whether a chat has reactions, and what of `photos` and `documents` the bot may not send there."""
+        room = self._room(chat)
+        room.allows_reactions, room.forbidden = reactions, set(forbidden)
 
     # ---- what can be seen
 
@@ -235,9 +237,13 @@ class People:
         """Return what is visible in the chat now, in order, service messages included."""
         return self._room(chat).shown()
 
-    def draft(self, chat: Chat) -> str | None:
-        """Return the draft that the person sees; None after the bot has posted a message."""
-        return self._room(chat).draft
+    def draft(self, chat: Chat, *, thread: int | None = None) -> str | None:
+        """Return the text of the draft that the person sees, empty for "Thinking…"; None if there is none.
+
+        It vanishes when the bot posts there, and 30 s after it was last sent.
+        """
+        draft = self._draft(chat, thread)
+        return None if draft is None else draft.text
 
     def actions(self, chat: Chat) -> tuple[str, ...]:
         """Return every chat action that the bot has sent to the chat."""
@@ -249,6 +255,10 @@ class People:
         return self._updates.pending
 
     # ---- inside
+
+    def _draft(self, chat: Chat, thread: int | None) -> Draft | None:
+        draft = self._room(chat).drafts.get(thread)
+        return draft if draft is not None and draft.until > self._world.clock() else None
 
     def _room(self, chat: Chat) -> Room:
         return self._world.rooms[chat.id]
@@ -266,28 +276,3 @@ class People:
 
     def _service(self, room: Room, content: Mapping[str, Any]) -> None:
         self._put("message", self._world.post(room, _OWNER, content, reply_to=None, thread=None))
-
-    def _reaches_bot(self, room: Room, message: Mapping[str, Any]) -> bool:
-        status = room.members[self.bot.id]
-        if status in {"kicked", "left"} or room.moved_to is not None:
-            return False
-        if room.chat.person is not None or not self._world.privacy or status == "administrator":
-            return True
-        if not _SERVICE.isdisjoint(message):
-            return True
-        answered = message.get("reply_to_message", {})
-        to_bot = answered.get("from", {}).get("id") == self.bot.id and "forum_topic_created" not in answered
-        return to_bot or self._is_named(message)
-
-    def _is_named(self, message: Mapping[str, Any]) -> bool:
-        text = message.get("text", message.get("caption", "")).encode("utf-16-le")
-        for entity in message.get("entities", message.get("caption_entities", ())):
-            start = 2 * entity["offset"]
-            typed = text[start : start + 2 * entity["length"]].decode("utf-16-le").lower()
-            name, at, target = typed.partition("@")
-            named = target == self.bot.username.lower()
-            if entity["type"] == "bot_command" and (named or not at):
-                return True
-            if entity["type"] == "mention" and not name and named:
-                return True
-        return False

@@ -14,6 +14,7 @@ from telegram.constants import UpdateType
 from adapters.standins.telegram_wire import Refused
 
 _NOT_BY_DEFAULT = {"chat_member", "message_reaction", "message_reaction_count"}
+_KINDS = frozenset({*UpdateType, "stopped_message_generation"})
 _LONGEST_POLL = 50
 _FIRST_UPDATE = 700_000_001
 _SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")
@@ -94,7 +95,7 @@ class Updates:
             return
         if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
             raise Refused.bad("can't parse allowed updates: array of String expected")
-        self._allowed = frozenset(kinds) & frozenset(UpdateType)
+        self._allowed = frozenset(kinds) & _KINDS
 
     def set_webhook(self, given: dict[str, Any]) -> None:
         """Begin to push to `url`, or stop if it is empty. Plain HTTP is taken for loopback addresses only."""

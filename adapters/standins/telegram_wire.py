@@ -54,6 +54,8 @@ METHODS: Mapping[str, Mapping[str, str]] = {
         "text": TEXT,
         "parse_mode": TEXT,
         "entities": JSON,
+        "can_stop": BOOL,
+        "keep_on_stop": BOOL,
     },
     "editMessageText": {
         "business_connection_id": TEXT,
@@ -102,7 +104,7 @@ METHODS: Mapping[str, Mapping[str, str]] = {
         "has_spoiler": BOOL,
     },
 }
-"""Every method that the stand-in answers, with the parameters of Bot API 10.0 and how each is encoded."""
+"""Every method that the stand-in answers, with its parameters in Bot API 10.0 (of drafts: 10.3), and their encoding."""
 
 BY_LOWER_NAME: Mapping[str, str] = {name.lower(): name for name in METHODS}
 """The API takes method names in any case."""

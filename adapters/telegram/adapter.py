@@ -5,6 +5,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -13,25 +14,45 @@ from starlette.routing import BaseRoute
 from telegram.constants import ChatAction
 from telegram.error import BadRequest, TelegramError
 
-from adapters.base import Account, Address, Capabilities, Health, Identity, Inbound, Inbox, Live, Outbound
+from adapters.base import (
+    Account,
+    Address,
+    Attachment,
+    Button,
+    Capabilities,
+    Health,
+    Identity,
+    Inbox,
+    Live,
+    Outbound,
+    OutFile,
+)
 from adapters.errors import AdapterError, Misconfigured, Transient, Unsure
-from adapters.live import LiveText
+from adapters.telegram import menu
 from adapters.telegram.connection import connect
+from adapters.telegram.drafts import Drafts
 from adapters.telegram.errors import described, translated
-from adapters.telegram.inbound import PLATFORM, Me, to_inbound, to_move
-from adapters.telegram.live import DRAFT_EVERY, EDIT_EVERY, LAST_WORD_WITHIN, Draft, Edited
+from adapters.telegram.files import Files
+from adapters.telegram.inbound import PLATFORM
+from adapters.telegram.live import DRAFT_AGAIN, DRAFT_EVERY, EDIT_EVERY, Edited, Showing
+from adapters.telegram.mentions import Me
+from adapters.telegram.pacing import Pacing
+from adapters.telegram.parts import labelled, parts_of
 from adapters.telegram.polling import Polling, drop_webhook
 from adapters.telegram.posts import Posts, chat_and_thread
+from adapters.telegram.reactions import Reactions
+from adapters.telegram.reception import Reception
 from adapters.telegram.settings import TelegramSettings
+from adapters.telegram.sight import Sight
 from adapters.telegram.webhook import Webhook
-from adapters.text.telegram import HARD_UNITS, render, utf16_units
 
 _PRIVACY_NOTE = (
     "privacy mode is on: in groups the bot sees only mentions, replies to it and commands, unless it is an "
     "administrator there (@BotFather: /setprivacy)"
 )
 
-_MENU = 50  # the API says 100, and refuses far fewer when their descriptions are long
+_FILE_BYTES, _LOCAL_FILE_BYTES = 50_000_000, 2_000_000_000
+"""What Telegram, and a local Bot API server, take of a file."""
 
 _log = structlog.get_logger()
 
@@ -41,7 +62,10 @@ def _utc_now() -> datetime:
 
 
 class TelegramAdapter:
-    """One bot. `commands` are (name, description) pairs for Telegram's menu."""
+    """One bot. `menus` are Telegram's menus of commands; `commands`, (name, description) pairs, are one for all chats.
+
+    `draft_every`, `draft_again` and `edit_every` are in seconds.
+    """
 
     platform = PLATFORM
     capabilities = Capabilities(can_find=False)  # bots are shown no history
@@ -50,18 +74,25 @@ class TelegramAdapter:
         self,
         settings: TelegramSettings,
         *,
-        commands: Sequence[tuple[str, str]] = (),
+        commands: menu.Commands = (),
+        menus: menu.Menus | None = None,
         clock: Callable[[], datetime] = _utc_now,
         jitter: Callable[[], float] = random.random,
         draft_every: float = DRAFT_EVERY,
+        draft_again: float = DRAFT_AGAIN,
         edit_every: float = EDIT_EVERY,
         first_pause: float = 1.0,
     ) -> None:
-        self._settings, self._commands = settings, tuple(commands)
-        self._draft_every, self._edit_every = draft_every, edit_every
-        self._bot = connect(settings)
-        self._posts = Posts(self._bot)
-        self._reception: _Reception | None = None
+        self._settings, self._clock = settings, clock
+        self._menus: menu.Menus = menus or {menu.Where.ANYWHERE: {"": commands}}
+        self._draft_every, self._draft_again, self._edit_every = draft_every, draft_again, edit_every
+        bot = self._bot = connect(settings)
+        pacing = self._pacing = Pacing(every=edit_every)
+        file_bytes = _LOCAL_FILE_BYTES if settings.local else _FILE_BYTES
+        self._posts = Posts(bot, pacing, file_bytes=file_bytes)
+        self._files, self._drafts, self._sight = Files(bot, settings), Drafts(bot, pacing), Sight(bot)
+        self._reactions = Reactions(bot, pacing)
+        self._reception: Reception | None = None
         self._source: Polling | Webhook = (
             Webhook(
                 self._bot,
@@ -84,35 +115,31 @@ class TelegramAdapter:
         """
         try:
             user = await self._greet()
-            commands = frozenset(name.casefold() for name, _ in self._commands)
             private = user.can_read_all_group_messages is False
-            me = Me(
-                id=user.id,
-                username=user.username or "",
-                reads_everything=bool(user.can_read_all_group_messages),
-                commands=commands,
-            )
-            self._reception = _Reception(inbox, me)
+            self._reception = self._received(inbox, user)
             await self._open_source()
-            await self._show_commands()
-            async with _background(self._source.run()):
+            await menu.show(self._bot, self._menus)
+            async with self._files.open(), _background(self._source.run()):
                 yield Identity(id=str(user.id), name=user.name, note=_PRIVACY_NOTE if private else "")
         finally:
-            self._reception = None
+            reception, self._reception = self._reception, None
+            if reception is not None:
+                await reception.aclose()
             await self._bot.shutdown()
 
     def routes(self) -> Sequence[BaseRoute]:
         """Return the webhook's route, or none when we poll."""
         return [self._source.route()] if isinstance(self._source, Webhook) else []
 
-    def render(self, markdown: str) -> list[dict[str, Any]]:
-        """Cut Markdown into parts of `text` and `entities`, each within one message."""
-        return [{"text": part.text, "entities": list(part.entities)} for part in render(markdown)]
+    def render(
+        self, markdown: str, *, buttons: Sequence[Button] = (), file: OutFile | None = None
+    ) -> list[dict[str, Any]]:
+        """Cut Markdown into parts, each within one message."""
+        return parts_of(markdown, buttons=buttons, file=file)
 
     def labelled(self, part: Mapping[str, Any], label: str) -> dict[str, Any]:
         """Return the part with the label as its last line, cut to what a message still takes."""
-        room = HARD_UNITS - utf16_units(f"{part['text']}\n")
-        return {**part, "text": f"{part['text']}\n{label[: room // 2]}"}  # a character has at most two units
+        return labelled(part, label)
 
     async def deliver(self, post: Outbound) -> str:
         """Post or edit one part once, and return its message id."""
@@ -124,13 +151,29 @@ class TelegramAdapter:
         """Telegram shows bots no history: `can_find` is false, and whoever asks all the same learns nothing."""
         raise Unsure(f"Telegram has no way to look for {post.key} since {since:%H:%M}")
 
+    async def fetch(self, attachment: Attachment, *, address: Address, into: Path, limit: int) -> None:
+        """Write what came along into a new file."""
+        await self._files.fetch(attachment, into=into, limit=limit)
+
+    async def acknowledge(self, address: Address, message_id: str, *, seen: bool) -> None:
+        """React to a message with eyes, or take them away."""
+        await self._reactions.mark(address, message_id, seen=seen)
+
+    async def sight(self, address: Address) -> str:
+        """Say what the bot gets to see in a chat."""
+        return await self._sight.of(address)
+
     async def working(self, address: Address, *, status: str) -> None:
-        """Show "typing" for about five seconds; there are no words for it, and it clears itself."""
-        if not status:
-            return
+        """Show "typing" for about five seconds; there are no words for it, and it clears itself.
+
+        Nothing is needed where a draft is shown.
+        """
         chat, thread = chat_and_thread(address)
+        if not status or self._drafts.shown_at(address) or self._pacing.closed_for(chat):
+            return
         try:
-            await self._bot.send_chat_action(chat, ChatAction.TYPING, message_thread_id=thread)
+            with self._pacing.heeding(chat):
+                await self._bot.send_chat_action(chat, ChatAction.TYPING, message_thread_id=thread)
         except TelegramError as error:
             _log.info("telegram_typing_failed", address=str(address), error=described(error))
 
@@ -142,11 +185,12 @@ class TelegramAdapter:
         """Begin to show an answer: a draft in a private chat, in a group a message that has been posted."""
         chat, thread = chat_and_thread(address)
         if not self.live_stays(address):
-            draft = Draft(self._bot, chat=chat, thread=thread, key=key)
-            return LiveText(draft, every=self._draft_every, last_word_within=LAST_WORD_WITHIN)
+            draft = self._drafts.open(address, chat=chat, thread=thread, key=key)
+            return Showing(draft, every=self._draft_every, renew_after=self._draft_again)
         post = Outbound(address=address, key=key, part={"text": "…"}, reply_to=reply_to)
-        edited = Edited(self._bot, chat=chat, message_id=await self.deliver(post))
-        return LiveText(edited, every=self._edit_every, last_word_within=LAST_WORD_WITHIN)
+        message_id = await self.deliver(post)
+        edited = Edited(self._bot, chat=chat, message_id=message_id, pacing=self._pacing)
+        return Showing(edited, every=self._edit_every)
 
     def health(self) -> Health:
         """Say whether messages can arrive."""
@@ -174,41 +218,20 @@ class TelegramAdapter:
         except TelegramError as error:
             raise _said(translated(error), error, self._settings.api_url) from error
 
-    async def _show_commands(self) -> None:
-        if not self._commands:
-            return
-        try:
-            await self._bot.set_my_commands(self._commands[:_MENU])
-        except TelegramError as error:
-            _log.warning("telegram_commands_not_shown", error=described(error))
+    def _received(self, inbox: Inbox, user: telegram.User) -> Reception:
+        me = Me(
+            id=user.id,
+            username=user.username or "",
+            reads_everything=bool(user.can_read_all_group_messages),
+            commands=menu.names(self._menus),
+        )
+        return Reception(inbox, me, bot=self._bot, drafts=self._drafts, sight=self._sight, clock=self._clock)
 
     async def _receive(self, update: telegram.Update) -> None:
         """Store what the update says; raises what the store raises."""
         if self._reception is None:
             raise Transient("Telegram is not connected")
-        match self._reception.understood(update):
-            case Inbound() as inbound:
-                await self._reception.inbox.put(inbound)
-            case (old, new):
-                await self._reception.inbox.moved(old, new)
-
-
-class _Reception:
-    """Where messages go while the adapter is served, and for whom they are meant."""
-
-    def __init__(self, inbox: Inbox, me: Me) -> None:
-        self.inbox, self._me = inbox, me
-
-    def understood(self, update: telegram.Update) -> Inbound | tuple[Address, Address] | None:
-        """Return the message, or from where to where a chat has moved; None for what is neither, or odd."""
-        try:
-            if (changed := update.my_chat_member) is not None:
-                status = str(changed.new_chat_member.status)
-                _log.info("telegram_membership_changed", chat=changed.chat.id, status=status)
-            return to_move(update) or to_inbound(update, self._me)
-        except Exception as error:  # noqa: BLE001 - the edge: one odd message must not hold up all others
-            _log.error("telegram_update_not_understood", update_id=update.update_id, error=type(error).__name__)
-            return None
+        await self._reception.take(update)
 
 
 def _said(ours: AdapterError, error: TelegramError, api_url: str) -> AdapterError:

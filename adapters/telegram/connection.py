@@ -8,17 +8,21 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import structlog
 import telegram
 from telegram.request import HTTPXRequest
 
+from adapters.telegram.inbound import STOPPED
 from adapters.telegram.settings import TelegramSettings
 
 LONG_POLL = timedelta(seconds=25)
 """How long Telegram holds a poll open when nothing happens."""
 
-ALLOWED_UPDATES = ("message", "edited_message", "my_chat_member", "callback_query")
-"""What we ask Telegram for."""
+ALLOWED_UPDATES = ("message", "edited_message", "my_chat_member", "callback_query", STOPPED)
+"""What we ask Telegram for; a server that does not know one of them is expected to pass over it."""
+
+_MEDIA_SECONDS = 120.0
 
 _log = structlog.get_logger()
 
@@ -26,17 +30,20 @@ _log = structlog.get_logger()
 def connect(settings: TelegramSettings) -> telegram.Bot:
     """Make the bot; it is connected once `initialize` was awaited."""
     _settle_library()
-    proxies = {"trust_env": not _is_on_this_machine(settings.api_url)}
+    proxy, proxies = _proxy(settings), {"trust_env": _trusts_environment(settings)}
     return telegram.Bot(
         settings.token.get_secret_value(),
         base_url=f"{settings.api_url}/bot",
         base_file_url=f"{settings.api_url}/file/bot",
+        local_mode=settings.local,
         request=HTTPXRequest(
             connection_pool_size=64,
             pool_timeout=10,
             connect_timeout=10,
             read_timeout=20,
             write_timeout=20,
+            media_write_timeout=_MEDIA_SECONDS,
+            proxy=proxy,
             httpx_kwargs=proxies,
         ),
         get_updates_request=_UpdatesRequest(
@@ -45,9 +52,24 @@ def connect(settings: TelegramSettings) -> telegram.Bot:
             connect_timeout=10,
             read_timeout=10,
             write_timeout=10,
+            proxy=proxy,
             httpx_kwargs=proxies,
         ),
     )
+
+
+def downloads(settings: TelegramSettings) -> httpx.AsyncClient:
+    """Make a client for files, which the library would read into memory whole; it goes the same way."""
+    timeout = httpx.Timeout(20.0, pool=60.0)
+    return httpx.AsyncClient(timeout=timeout, proxy=_proxy(settings), trust_env=_trusts_environment(settings))
+
+
+def _proxy(settings: TelegramSettings) -> str | None:
+    return settings.proxy.get_secret_value() if settings.proxy else None
+
+
+def _trusts_environment(settings: TelegramSettings) -> bool:
+    return settings.proxy is None and not _is_on_this_machine(settings.api_url)
 
 
 def read_update(data: Any) -> telegram.Update | None:

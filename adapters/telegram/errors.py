@@ -4,14 +4,18 @@ what happened                                        ours
 429 with retry_after                                 Transient, with that wait
 403: blocked, kicked, not a member                   Permanent
 400: chat not found, topic closed, no rights, …      Permanent, unless `cured` knows a way round
+413: the file is too large                           Permanent, unless `cured` posts without it
 401, 404: the token is not (or no longer) valid      Misconfigured
 409: someone else polls, or a webhook is set         Transient
 could not connect, no free connection                Transient: nothing was sent
 no or half an answer, timeout after sending, 5xx     Unsure: it may have been carried out
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from enum import StrEnum
+from typing import Any
 
 import httpx
 from telegram.error import (
@@ -20,6 +24,7 @@ from telegram.error import (
     Conflict,
     Forbidden,
     InvalidToken,
+    NetworkError,
     RetryAfter,
     TelegramError,
 )
@@ -35,6 +40,27 @@ _NOT_SENT = (
 )
 
 
+_NOTHING_TO_EDIT = (
+    "message to edit not found",
+    "message can't be edited",
+    "no text in the message",
+    "message_id_invalid",
+)
+_NO_TOPIC = ("message thread not found", "topic_deleted", "topic_id_invalid")
+_NOTHING_TO_ANSWER = ("message to be replied not found", "message to reply not found", "reply_message_id_invalid")
+_TOO_LARGE = "entity too large"
+_MAY_NOT_SEND = "not enough rights to send"
+
+
+class Carrying(StrEnum):
+    """How the file of a part goes along."""
+
+    PICTURE = "picture"
+    DOCUMENT = "document"
+    NOTHING = "nothing"
+    """There is none, or it can't be sent there, which the text then says."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
     """Where and how a part is to be posted; `message_id` is to be replaced by it, `reply_to` is what it answers."""
@@ -44,6 +70,7 @@ class Target:
     message_id: int | None = None
     reply_to: int | None = None
     formatted: bool = True
+    carrying: Carrying = Carrying.NOTHING
 
 
 def translated(error: TelegramError) -> AdapterError:
@@ -61,6 +88,13 @@ def translated(error: TelegramError) -> AdapterError:
             return Permanent(f"Telegram refuses: {cause}")
         case Conflict():
             return Transient(f"Telegram is in use elsewhere: {cause}")
+    return _unanswered(error)
+
+
+def _unanswered(error: TelegramError) -> AdapterError:
+    cause = described(error)
+    if is_too_large(error):
+        return Permanent(f"Telegram refuses: {cause}")
     if isinstance(error.__cause__, _NOT_SENT):
         return Transient(f"Telegram can't be reached: {cause}")
     return Unsure(f"Telegram gave no usable answer: {cause}")
@@ -73,20 +107,40 @@ def cured(error: TelegramError, target: Target) -> Target | None:
     - The message to replace is gone: anew.
     - The topic was deleted: into the chat, where the answer is seen at least (a *closed* topic is a person's will, and
       stays closed).
+    - What it answers was deleted: without naming it.
+    - A picture is none for Telegram, or too large, or forbidden there: as a document, then without it.
     - Entities were not understood: the bare text.
     """
     better = target
     said = str(error).lower()
     if isinstance(error, ChatMigrated):
         better = replace(target, chat=error.new_chat_id, message_id=None, reply_to=None)
+    elif is_too_large(error):
+        better = replace(target, carrying=Carrying.NOTHING)
     elif isinstance(error, BadRequest):
-        if "message to edit not found" in said or "message can't be edited" in said:
-            better = replace(target, message_id=None)
-        elif "message thread not found" in said:
-            better = replace(target, thread=None)
-        elif "entit" in said:
-            better = replace(target, formatted=False)
+        better = _cured(said, target)
     return better if better != target else None
+
+
+def _cured(said: str, target: Target) -> Target:
+    without: tuple[tuple[Sequence[str], dict[str, Any]], ...] = (
+        (_NOTHING_TO_EDIT, {"message_id": None}),
+        (_NO_TOPIC, {"thread": None}),
+        (_NOTHING_TO_ANSWER, {"reply_to": None}),
+    )
+    for words, better in without:
+        if any(each in said for each in words):
+            return replace(target, **better)
+    if target.carrying is Carrying.PICTURE and ("photo" in said or "image" in said):
+        return replace(target, carrying=Carrying.DOCUMENT)
+    if target.carrying is Carrying.DOCUMENT and _MAY_NOT_SEND in said:
+        return replace(target, carrying=Carrying.NOTHING)
+    return replace(target, formatted=False) if "entit" in said else target
+
+
+def is_too_large(error: TelegramError) -> bool:
+    """Say whether a request was larger than the server takes: then nothing of it was carried out."""
+    return isinstance(error, NetworkError) and _TOO_LARGE in str(error).lower()
 
 
 def is_unchanged(error: TelegramError) -> bool:

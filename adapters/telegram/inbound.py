@@ -1,44 +1,28 @@
-"""A Telegram update as an `Inbound`: who is meant, what was said, where the answer goes. Pure functions."""
+"""A Telegram update as what the gateway knows: a message, an edit, a pressed button, a chat that changed. Pure."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
-from telegram import Message, MessageEntity, Update
-from telegram.constants import ChatType, MessageEntityType
+from telegram import CallbackQuery, Chat, ChatMember, ChatMemberUpdated, Message, Update
+from telegram.constants import ChatType
 
-from adapters.base import Account, Address, ChatKind, Inbound
+from adapters.base import Account, Address, Amended, ChatKind, Inbound, Pressed
+from adapters.telegram.contents import attachments, in_words
+from adapters.telegram.context import answered_attachments, forwarded_from, quoted
+from adapters.telegram.mentions import Me, is_for_another, is_meant, without_me
+from adapters.text.telegram import utf16_units
 
 PLATFORM = "telegram"
 
+STOPPED = "stopped_message_generation"
+"""The update of a draft's own stop button (Bot API 10.3), which the library does not know yet."""
+
 _KINDS = {"private": ChatKind.PRIVATE, "group": ChatKind.SHARED, "supergroup": ChatKind.SHARED}
-_ATTACHMENTS = (
-    "photo",
-    "voice",
-    "audio",
-    "video",
-    "video_note",
-    "animation",
-    "document",
-    "sticker",
-    "location",
-    "contact",
-    "poll",
-    "dice",
-    "story",
-)
+_CUT = 4000
+"""UTF-16 units from which on a text may be a part: the apps cut at 4096, and rather at a space before it."""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Me:
-    """What has to be known of the bot to see whether it is meant."""
-
-    id: int
-    username: str
-    reads_everything: bool = False
-    """Privacy mode is off: groups send us all their messages, also commands for other bots."""
-
-    commands: frozenset[str] = frozenset()
-    """Our commands, without the slash."""
+_GONE = frozenset({ChatMember.BANNED, ChatMember.LEFT})
 
 
 def to_inbound(update: Update, me: Me) -> Inbound | None:
@@ -46,7 +30,7 @@ def to_inbound(update: Update, me: Me) -> Inbound | None:
 
     Left out: channels, other bots (two bots would talk for ever), edits, service messages. An anonymous
     administrator, or a channel that speaks in a group, is taken for what it is: the account is that chat's id,
-    which is no person. Forwarded text is kept like any other: it is data.
+    which is no person.
 
     The external id is `chat:message`, not the number of the update: a message has one and the same whether it
     is polled or pushed, so that a switch between the two can't double it.
@@ -56,23 +40,61 @@ def to_inbound(update: Update, me: Me) -> Inbound | None:
         return None
     sender = _sender(message)
     text, entities = message.text or message.caption or "", message.entities or message.caption_entities
-    attachments = tuple(_attachments(message))
-    if sender is None or not (text or attachments):
+    said, came = _said(message, me), attachments(message)
+    if sender is None or not (text or said or came):
         return None
     account, name, language = sender
     return Inbound(
-        external_id=f"{message.chat.id}:{message.message_id}",
-        address=Address(platform=PLATFORM, chat=str(message.chat.id), thread=_thread(message)),
+        external_id=_external_id(message),
+        address=_address(message),
         kind=kind,
         account=account,
         name=name,
-        text=_without(text, [part for part in entities if _names_me(part, text, me)]),
+        text=said,
         message_id=str(message.message_id),
         sent_at=message.date,
-        addressed=kind is ChatKind.PRIVATE or _is_meant(message, text, entities, me),
+        addressed=kind is ChatKind.PRIVATE or is_meant(message, text, entities, me),
         chat_title=message.chat.title or "",
         language=language,
-        attachments=attachments,
+        attachments=came or answered_attachments(message),
+        for_another=kind is ChatKind.SHARED and is_for_another(message, text, entities, me),
+        quoted=quoted(message, me),
+        forwarded_from=forwarded_from(message),
+        batch=message.media_group_id or "",
+        more_may_follow=bool(message.media_group_id) or utf16_units(text) >= _CUT,
+    )
+
+
+def to_amended(update: Update, me: Me) -> Amended | None:
+    """Return what a person's message says now; None for what is none of theirs.
+
+    A location that is shared live is "edited" with each step of whoever shares it: that amends nothing.
+    """
+    message = update.edited_message
+    if message is None or str(message.chat.type) not in _KINDS or message.location:
+        return None
+    sender = _sender(message)
+    if sender is None:
+        return None
+    text = _said(message, me)
+    return Amended(external_id=_external_id(message), address=_address(message), account=sender[0], text=text)
+
+
+def to_pressed(query: CallbackQuery) -> Pressed | None:
+    """Return a press of a button under a message of ours, also if Telegram shows us that message no more."""
+    message, user = query.message, query.from_user
+    if message is None or not query.data or (kind := _KINDS.get(str(message.chat.type))) is None:
+        return None
+    whole_chat = Address(platform=PLATFORM, chat=str(message.chat.id))
+    return Pressed(
+        external_id=f"{message.chat.id}:press:{query.id}",
+        address=_address(message) if isinstance(message, Message) else whole_chat,
+        kind=kind,
+        account=Account(platform=PLATFORM, user=str(user.id)),
+        name=user.full_name,
+        token=query.data,
+        message_id=str(message.message_id),
+        language=user.language_code or "",
     )
 
 
@@ -88,6 +110,77 @@ def to_move(update: Update) -> tuple[Address, Address] | None:
     return Address(platform=PLATFORM, chat=str(old)), Address(platform=PLATFORM, chat=str(new))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reach:
+    """Whether the bot can post in a chat, after somebody changed that."""
+
+    chat: Address
+    reachable: bool
+
+
+def to_reach(changed: ChatMemberUpdated) -> Reach | None:
+    """Return what a change of the bot's own membership means; None for channels.
+
+    Blocked is `kicked` in a private chat. A restricted bot may be out, or in and forbidden to write.
+    """
+    if str(changed.chat.type) not in _KINDS:
+        return None
+    now = changed.new_chat_member
+    out = getattr(now, "is_member", True) is False or getattr(now, "can_send_messages", True) is False
+    chat = Address(platform=PLATFORM, chat=str(changed.chat.id))
+    return Reach(chat=chat, reachable=now.status not in _GONE and not out)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stopped:
+    """A draft whose stop button was pressed. Telegram names nobody: in a private chat there is one who can."""
+
+    chat: Chat
+    thread: str
+    draft: int
+
+
+def to_stopped(update: Update) -> Stopped | None:
+    """Return the draft that was stopped, else None. Raises what is wrong with an update of another form."""
+    told: dict[str, Any] | None = update.api_kwargs.get(STOPPED)
+    if told is None:
+        return None
+    chat = Chat.de_json(told["chat"])
+    return Stopped(chat=chat, thread=str(told.get("message_thread_id") or ""), draft=int(told["draft_id"]))
+
+
+def stop_said(stopped: Stopped, address: Address, *, update_id: int, now: datetime) -> Inbound:
+    """Return the /stop that a press of a draft's button stands for; it comes without a time of its own."""
+    chat = stopped.chat
+    return Inbound(
+        external_id=f"{chat.id}:stop:{update_id}",
+        address=address,
+        kind=ChatKind.PRIVATE,
+        account=Account(platform=PLATFORM, user=str(chat.id)),
+        name=chat.full_name or "",
+        text="/stop",
+        message_id="",
+        sent_at=now,
+        addressed=True,
+    )
+
+
+def _external_id(message: Message) -> str:
+    return f"{message.chat.id}:{message.message_id}"
+
+
+def _address(message: Message) -> Address:
+    # Replies in ordinary groups carry a thread id, too; only a topic's can be posted to.
+    thread = str(message.message_thread_id) if message.is_topic_message and message.message_thread_id else ""
+    return Address(platform=PLATFORM, chat=str(message.chat.id), thread=thread)
+
+
+def _said(message: Message, me: Me) -> str:
+    """Return the text without our name, and in words what is neither text nor file."""
+    text, entities = message.text or message.caption or "", message.entities or message.caption_entities
+    return "\n".join(filter(None, (without_me(text, entities, me), in_words(message))))
+
+
 def _sender(message: Message) -> tuple[Account, str, str] | None:
     """Return account, name and language of who speaks, or None for a bot."""
     if message.sender_chat is not None and message.chat.type != ChatType.PRIVATE:
@@ -99,68 +192,3 @@ def _sender(message: Message) -> tuple[Account, str, str] | None:
     if user is None or user.is_bot:
         return None
     return Account(platform=PLATFORM, user=str(user.id)), user.full_name, user.language_code or ""
-
-
-def _thread(message: Message) -> str:
-    # Replies in ordinary groups carry a thread id, too; only a topic's can be posted to.
-    return str(message.message_thread_id) if message.is_topic_message and message.message_thread_id else ""
-
-
-def _attachments(message: Message) -> Iterator[str]:
-    for kind in _ATTACHMENTS:
-        if getattr(message, kind) and not (kind == "document" and message.animation):
-            yield kind
-
-
-def _is_meant(message: Message, text: str, entities: Sequence[MessageEntity], me: Me) -> bool:
-    return (
-        _answers_me(message, me)
-        or any(_names_me(entity, text, me) for entity in entities)
-        or any(_is_bare_command(entity, text, me) for entity in entities)
-    )
-
-
-def _answers_me(message: Message, me: Me) -> bool:
-    answered = message.reply_to_message
-    # In a topic each message "answers" the one that opened it, also when a bot did.
-    if answered is None or answered.forum_topic_created is not None:
-        return False
-    return answered.from_user is not None and answered.from_user.id == me.id
-
-
-def _names_me(entity: MessageEntity, text: str, me: Me) -> bool:
-    if entity.type == MessageEntityType.TEXT_MENTION:
-        return entity.user is not None and entity.user.id == me.id
-    if entity.type not in {MessageEntityType.MENTION, MessageEntityType.BOT_COMMAND}:
-        return False
-    return _piece(text, entity).partition("@")[2].casefold() == me.username.casefold()
-
-
-def _is_bare_command(entity: MessageEntity, text: str, me: Me) -> bool:
-    """Say whether this is a command, at the start, without a bot's name.
-
-    In privacy mode Telegram gives us such a command only if it takes it to be ours. Without privacy mode we
-    see those for other bots as well, and take only the ones that we have.
-    """
-    if entity.type != MessageEntityType.BOT_COMMAND or entity.offset != 0:
-        return False
-    command = _piece(text, entity)
-    return "@" not in command and (not me.reads_everything or command[1:].casefold() in me.commands)
-
-
-def _piece(text: str, entity: MessageEntity) -> str:
-    encoded = text.encode("utf-16-le", "surrogatepass")
-    return encoded[2 * entity.offset : 2 * (entity.offset + entity.length)].decode("utf-16-le", "replace")
-
-
-def _without(text: str, mentions: Sequence[MessageEntity]) -> str:
-    """Cut out the bot's own name; of a command only what follows it."""
-    encoded = text.encode("utf-16-le", "surrogatepass")
-    for entity in sorted(mentions, key=lambda mention: mention.offset, reverse=True):
-        command = _piece(text, entity).partition("@")[0] if entity.type == MessageEntityType.BOT_COMMAND else ""
-        start, end = 2 * (entity.offset + len(command)), 2 * (entity.offset + entity.length)
-        space = b" \x00"
-        if not command and encoded[end : end + 2] == space and encoded[start - 2 : start] in {b"", space}:
-            end += 2  # or two spaces would be left where one name was
-        encoded = encoded[:start] + encoded[end:]
-    return encoded.decode("utf-16-le", "replace").strip()

@@ -1,5 +1,7 @@
 """What an operator sets for Telegram."""
 
+from importlib.util import find_spec
+
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 
@@ -11,6 +13,12 @@ class TelegramSettings(BaseModel):
     token: SecretStr
     api_url: str = "https://api.telegram.org"
     """Requests go to `{api_url}/bot{token}/{method}`."""
+
+    local: bool = False
+    """`api_url` is a Bot API server of one's own, with `--local`, whose files lie on a disk that we share: no 20 MB."""
+
+    proxy: SecretStr | None = None
+    """The way to Telegram, e.g. http://user:password@proxy:3128; without it, what the environment names."""
 
     webhook_url: str | None = None
     """The whole public address, below `/telegram/` of ours, e.g. https://bot.example.org/telegram/in."""
@@ -32,6 +40,22 @@ class TelegramSettings(BaseModel):
         if not url.startswith(("https://", "http://")):
             raise ValueError("write the whole base address, e.g. https://api.telegram.org")
         return url.rstrip("/")
+
+    @field_validator("proxy")
+    @classmethod
+    def _is_a_proxy(cls, proxy: SecretStr | None) -> SecretStr | None:
+        scheme, there, rest = proxy.get_secret_value().partition("://") if proxy else ("http", "://", "-")
+        if not (there and rest) or scheme not in {"http", "https", "socks5", "socks5h"}:
+            raise ValueError("write the whole address of the proxy, e.g. http://proxy:3128")
+        if scheme.startswith("socks") and find_spec("socksio") is None:
+            raise ValueError("a SOCKS proxy needs one more package: install httpx[socks]")
+        return proxy
+
+    @model_validator(mode="after")
+    def _is_ours_if_local(self) -> "TelegramSettings":
+        if self.local and self.api_url == type(self).model_fields["api_url"].default:
+            raise ValueError("local needs api_url: the address of your own Bot API server")
+        return self
 
     @model_validator(mode="after")
     def _webhook_is_guarded(self) -> "TelegramSettings":

@@ -1,7 +1,10 @@
 """The loop of every live answer, on surfaces of the test's own."""
 
 import asyncio
+import time
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import anyio
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from adapters.base import Live
 from adapters.errors import AdapterError, Permanent, Transient, Unsure
 from adapters.live import LiveText
+from adapters.text import slack, telegram
 from tests.waiting import HANGS, until
 
 
@@ -123,3 +127,61 @@ async def test_closing_does_not_wait_for_ever() -> None:
     with anyio.fail_after(HANGS):
         await live.close()
     assert (live.over, wall.finished) == (True, 1)
+
+
+async def test_the_rhythm_is_slower_after_a_refusal_and_comes_back() -> None:
+    wall = Wall(Transient("slow down", retry_after=0.0), Transient("away"))
+    live = live_on(wall, every=0.01)
+    rhythm = []
+    for number in range(12):
+        await live.show(f"word {number}")
+        await until(lambda number=number: wall.shown[-1:] == [f"word {number}"])  # type: ignore[misc]
+        rhythm.append(live._rhythm)
+    await live.close()
+    assert 0.01 < rhythm[0] <= 0.02
+    assert sorted(rhythm, reverse=True) == rhythm
+    assert rhythm[-1] == 0.01
+
+
+async def test_the_rhythm_has_a_bound_and_is_never_quicker_than_asked_for() -> None:
+    live = live_on(Wall(*(Transient("slow down", retry_after=0.0) for _ in range(30))), every=4.0)
+    live._newest = "words"
+    pauses = [await live._put() for _ in range(31)]
+    await live.close()
+    assert (pauses[0], max(pause or 0.0 for pause in pauses)) == (8.0, 15.0)
+    assert min(pause or 0.0 for pause in pauses) >= 4.0
+
+
+class Laid:
+    """A surface that lays its text out as the platform's own do; `spent` is the time of all of them, in seconds."""
+
+    message_id, spent = "7", 0.0
+
+    def __init__(self, made: Callable[[], Any]) -> None:
+        self.growing = made()
+
+    async def put(self, markdown: str) -> bool:
+        began = time.process_time()
+        self.growing.render(markdown)
+        Laid.spent += time.process_time() - began
+        return True
+
+    async def finish(self) -> None:
+        """Leave it."""
+
+
+@pytest.mark.parametrize("made", [telegram.Growing, slack.Growing])
+async def test_many_long_answers_at_once_take_little_more_of_the_loop_than_their_texts(made: Callable[[], Any]) -> None:
+    text = "".join(f"Paragraph {n} says *something* about `this` and that. " * 8 + "\n\n" for n in range(60))
+    Laid.spent = 0.0
+    await Laid(made).put(text)
+    once, Laid.spent = Laid.spent, 0.0
+    lives = [LiveText(Laid(made), every=0.0, last_word_within=5.0) for _ in range(6)]
+    for end in range(0, len(text), len(text) // 40):
+        for live in lives:
+            await live.show(text[:end])
+        await asyncio.sleep(0)
+        await until(lambda: not any(live._changed.is_set() for live in lives))
+    for live in lives:
+        await live.close()
+    assert Laid.spent / len(lives) < 6 * once  # laid out anew each time it would be twenty

@@ -359,3 +359,102 @@ async def test_a_refusal_and_a_delay_can_be_ordered(client: AsyncWebClient, slac
     with anyio.move_on_after(0.2):
         await client.chat_postMessage(channel="C1", text="a")
     assert slack.messages("C1") == []
+
+
+async def test_all_blocks_of_a_message_count_in_bytes(client: AsyncWebClient) -> None:
+    fits, too_long = ([_section("大" * 1000) for _ in range(count)] for count in (4, 5))
+    await client.chat_postMessage(channel="C1", text="x", blocks=fits)
+    assert await refusal(client.chat_postMessage(channel="C1", text="x", blocks=too_long)) == "msg_blocks_too_long"
+
+
+@pytest.mark.parametrize(
+    "button",
+    [
+        {"text": {"type": "plain_text", "text": "x" * 76}},
+        {"text": {"type": "mrkdwn", "text": "x"}},
+        {"text": {"type": "plain_text", "text": "x"}, "value": "v" * 2001},
+        {"text": {"type": "plain_text", "text": "x"}, "action_id": "a" * 256},
+    ],
+)
+async def test_a_button_that_slack_has_no_room_for_is_refused(client: AsyncWebClient, button: dict[str, Any]) -> None:
+    row = [{"type": "actions", "elements": [{"type": "button", **button}]}]
+    assert await refusal(client.chat_postMessage(channel="C1", text="x", blocks=row)) == "invalid_blocks"
+
+
+async def test_tasks_of_a_stream_show_in_their_newest_state(client: AsyncWebClient, slack: SlackStandin) -> None:
+    thread = slack.say("C1", "U1", "question")
+    task = {"type": "task_update", "id": "1", "title": "reading"}
+    began = await client.chat_startStream(**STREAM, thread_ts=thread, chunks=[{**task, "status": "pending"}])
+    done = [{**task, "status": "complete"}, {"type": "markdown_text", "text": "so"}]
+    await client.chat_appendStream(channel="C1", ts=began["ts"], chunks=done)
+    shown = slack.messages("C1", thread)[-1]
+    assert (shown.text, [(each["id"], each["status"]) for each in shown.tasks]) == ("so", [("1", "complete")])
+    for odd in ({"status": "done"}, {"status": "complete", "id": ""}, {"status": "complete", "title": "x" * 257}):
+        call = client.chat_appendStream(channel="C1", ts=began["ts"], chunks=[{**task, **odd}])
+        assert await refusal(call) == "invalid_chunks"
+
+
+async def test_a_channel_that_is_posted_to_too_fast_must_wait_and_others_need_not(
+    client: AsyncWebClient, slack: SlackStandin, clock: Clock
+) -> None:
+    slack.limit("chat.postMessage", per_second=0.5, burst=2)
+    for _ in range(2):
+        await client.chat_postMessage(channel="C1", text="x")
+    with pytest.raises(SlackApiError) as refused:
+        await client.chat_postMessage(channel="C1", text="x")
+    assert (refused.value.response.status_code, refused.value.response.headers["Retry-After"]) == (429, "2")
+    await client.chat_postMessage(channel=slack.dm("U1").id, text="x")
+    clock.time += 2
+    await client.chat_postMessage(channel="C1", text="x")
+    assert len(slack.messages("C1")) == 3
+
+
+async def test_a_scope_that_the_token_lacks_is_named_and_files_turn_into_a_page(
+    base: str, client: AsyncWebClient, slack: SlackStandin
+) -> None:
+    file = await client.files_info(file=slack.file("U1", "a.png", b"bytes"))
+    slack.withhold("files:read", "reactions:write")
+    with pytest.raises(SlackApiError) as refused:
+        await client.reactions_add(channel="C1", timestamp="1.1", name="eyes")
+    assert (refused.value.response["error"], refused.value.response["needed"]) == ("missing_scope", "reactions:write")
+    async with httpx.AsyncClient(headers={"Authorization": "Bearer xoxb-stand-in"}) as http:
+        answer = await http.get(file["file"]["url_private"])
+    assert (answer.status_code, answer.text[:9]) == (200, "<!DOCTYPE")
+    assert slack.downloads == [("a.png", True)]
+
+
+async def test_where_a_file_was_shared_is_told_by_asking_only(client: AsyncWebClient, slack: SlackStandin) -> None:
+    sent = await client.files_upload_v2(content=b"bytes", filename="a.txt", channel="C1")
+    assert "shares" not in sent["files"][0]
+    asked = await client.files_info(file=sent["files"][0]["id"])
+    assert asked["file"]["shares"] == {"public": {"C1": [{"ts": slack.messages("C1")[0].ts}]}}
+
+
+@pytest.mark.parametrize(
+    ("view", "threadless", "kept"), [("classic", False, 1), ("assistant", False, 1), ("agent", True, 0)]
+)
+async def test_suggestions_belong_to_a_thread_in_one_view_and_to_none_in_the_other(
+    client: AsyncWebClient, slack: SlackStandin, view: Any, threadless: bool, kept: int
+) -> None:
+    slack.workspace.view = view
+    dm = slack.dm("U1")
+    given: dict[str, Any] = {"channel_id": dm.id, "prompts": [{"title": "a", "message": "b"}]}
+    await client.assistant_threads_setSuggestedPrompts(**given, thread_ts=slack.say(dm, "U1", "hello"))
+    assert len(slack.workspace.prompts) == kept
+    call = client.assistant_threads_setSuggestedPrompts(**given)
+    if threadless:
+        await call
+        assert list(slack.workspace.prompts) == [(dm.id, "")]
+    else:
+        assert await refusal(call) == "invalid_thread_ts"
+
+
+async def test_a_bot_is_at_work_until_it_says_that_it_is_not(client: AsyncWebClient, slack: SlackStandin) -> None:
+    one, other = (slack.say("C1", "U1", text) for text in ("one", "other"))
+    await client.assistant_threads_setStatus(channel_id="C1", thread_ts=one, status="thinking…")
+    await client.agents_sessions_setStatus(channel_id="C1", thread_ts=other, status="processing")
+    await client.chat_postMessage(channel="C1", thread_ts=other, text="answer")
+    assert slack.at_work == [("C1", one), ("C1", other)]
+    await client.assistant_threads_setStatus(channel_id="C1", thread_ts=one, status="")
+    await client.agents_sessions_setStatus(channel_id="C1", thread_ts=other, status="active")
+    assert slack.at_work == []

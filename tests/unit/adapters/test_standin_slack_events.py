@@ -127,6 +127,40 @@ async def test_what_is_not_a_new_message_comes_as_a_subtype(client: AsyncWebClie
     assert events(slack)[6]["bot_id"] == events(slack)[7]["message"]["bot_id"] == "BBOT"
 
 
+async def test_a_message_is_passed_on_with_its_author_and_a_stub_of_a_file_without_its_name(
+    slack: SlackStandin,
+) -> None:
+    rain = slack.say("C1", "U1", "rain")
+    file = slack.file("U1", "a.png", b"x", mimetype="image/png", stub=True)
+    slack.say("C1", "U1", "see", shares=rain, files=[file])
+    *_, event = events(slack)
+    (shared,) = event["attachments"]
+    assert (shared["is_share"], shared["author_id"], shared["text"]) == (True, "U1", "rain")
+    assert event["files"] == [{"id": file, "mode": "file_access", "file_access": "check_file_info"}]
+
+
+async def test_a_bot_is_told_where_it_was_taken_out_and_what_was_archived(slack: SlackStandin) -> None:
+    slack.archive("C1")
+    slack.archive("C1", back=True)
+    slack.leave("C1", "U1")
+    slack.leave("C1", "UBOT")
+    slack.say("C2", "U1", "not for the bot")
+    assert [event["type"] for event in events(slack)] == [
+        "channel_archive",
+        "channel_unarchive",
+        "member_left_channel",
+        "channel_left",
+    ]
+
+
+async def test_the_title_of_an_assistants_thread_comes_as_a_change(client: AsyncWebClient, slack: SlackStandin) -> None:
+    thread = slack.open_assistant("U1")
+    await client.assistant_threads_setTitle(channel_id="D1", thread_ts=thread, title="Rain")
+    changed = events(slack)[-1]
+    assert (changed["subtype"], changed["message"]["subtype"]) == ("message_changed", "assistant_app_thread")
+    assert (changed["message"]["text"], "edited" in changed["message"]) == ("Rain", True)
+
+
 async def test_timestamps_are_unique_and_rise_with_the_clock(slack: SlackStandin, clock: Clock) -> None:
     first, second = slack.say("C1", "U1", "a"), slack.say("C1", "U1", "b")
     clock.time += 60
@@ -410,6 +444,44 @@ async def test_another_process_can_play_the_people(base: str, client: AsyncWebCl
     assert [(m["text"], m["thread_ts"]) for m in shown] == [("hi", ""), ("answer", said["ts"])]
     assert [call["arguments"]["text"] for call in calls] == ["a", "answer"]
     assert (state["pending"], state["sockets"], wrong.status_code) == (2, 0, 400)
+
+
+@pytest.mark.parametrize(
+    ("order", "body", "said"),
+    [
+        ("say", b'{"channel": "C1"}', "say needs person and text"),
+        ("person", b"{}", "person needs id and name"),
+        ("say", b'{"channel": "C0", "person": "U1", "text": "a"}', "there is no C0 here"),
+        ("say", b"oops", "the body is no JSON"),
+        ("say", b"[]", "the body is no JSON object"),
+    ],
+)
+async def test_an_order_that_cannot_be_followed_says_what_is_missing_and_how_it_looks(
+    base: str, order: str, body: bytes, said: str
+) -> None:
+    async with httpx.AsyncClient(base_url=f"{base}/control") as control:
+        wrong = await control.post(f"/{order}", content=body)
+        assert (wrong.status_code, said in wrong.json()["error"]) == (400, True), wrong.text
+        assert "needs" not in (await control.post(f"/{order}", json=wrong.json()["example"])).text
+
+
+async def test_another_process_can_press_a_button_stop_an_answer_and_set_a_rate(
+    base: str, client: AsyncWebClient, slack: SlackStandin
+) -> None:
+    button = {"type": "button", "text": {"type": "plain_text", "text": "Yes"}, "action_id": "yes", "value": "1"}
+    posted = await client.chat_postMessage(
+        channel="C1", text="Sure?", blocks=[{"type": "actions", "elements": [button]}]
+    )
+    ts = posted["ts"]
+    async with httpx.AsyncClient(base_url=f"{base}/control") as http:
+        await http.post("/press", json={"channel": "C1", "person": "U1", "ts": ts, "action_id": "yes"})
+        await http.post("/stop", json={"channel": "C1", "person": "U1", "thread_ts": ts})
+        await http.post("/limit", json={"method": "chat.postMessage", "per_second": 0.1})
+    pressed, stopped = slack.deliveries.pending[-2:]
+    assert (pressed.kind, pressed.payload["actions"][0]["value"]) == ("interactive", "1")
+    assert stopped.payload["event"]["type"] == "agent_session_stopped"
+    await client.chat_postMessage(channel="C1", text="x")
+    assert await refusal(client.chat_postMessage(channel="C1", text="x")) == "ratelimited"
 
 
 async def test_waiting_in_vain_says_what_there_was(slack: SlackStandin) -> None:

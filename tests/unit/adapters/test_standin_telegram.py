@@ -622,6 +622,25 @@ async def test_parameters_come_in_every_encoding_of_the_api(
     assert standin.calls[-1].params == {"chat_id": chat.id, "text": "hi", "entities": entities}
 
 
+@pytest.mark.parametrize(
+    ("order", "body", "said"),
+    [
+        ("say", b'{"chat": 42}', "say needs text"),
+        ("edit", b"{}", "edit needs chat and message_id and text"),
+        ("fail", b'{"method": "sendMessage", "tines": 2}', "tines"),
+        ("say", b"oops", "the body is no JSON"),
+        ("say", b'"text"', "the body is no JSON object"),
+    ],
+)
+async def test_an_order_that_cannot_be_followed_says_what_is_missing_and_how_it_looks(
+    base: str, order: str, body: bytes, said: str
+) -> None:
+    async with httpx.AsyncClient(base_url=f"{base}/control") as control:
+        wrong = await control.post(f"/{order}", content=body)
+        assert (wrong.status_code, said in wrong.json()["error"]) == (400, True), wrong.text
+        assert "needs" not in (await control.post(f"/{order}", json=wrong.json()["example"])).text
+
+
 async def test_another_process_can_drive_it(base: str, bot: Bot, standin: TelegramStandin) -> None:
     async with httpx.AsyncClient(base_url=f"{base}/control") as control:
         said = await control.post("/say", json={"chat": 42, "from": {"id": 42, "first_name": "Ada"}, "text": "hi"})
@@ -642,3 +661,113 @@ async def test_another_process_can_drive_it(base: str, bot: Bot, standin: Telegr
         ("hello", True, 1),
     ]
     assert [call["status"] for call in calls] == [200, 403]
+
+
+# ---- what people send, and what the bot shows meanwhile
+
+
+async def test_an_album_is_several_messages_of_one_group_with_the_caption_under_the_first(
+    bot: Bot, standin: TelegramStandin, chat: Chat, ada: Person
+) -> None:
+    standin.album(chat, ada, [PNG, PNG], caption="see")
+    first, second = [update.message for update in await bot.get_updates() if update.message]
+    assert first.media_group_id == second.media_group_id is not None
+    assert (first.caption, second.caption) == ("see", None)
+    with pytest.raises(ValueError, match="2 to 10"):
+        standin.album(chat, ada, [PNG])
+
+
+@pytest.mark.parametrize("kind", ["voice", "audio", "video", "video_note", "animation", "sticker", "document"])
+async def test_the_real_client_reads_each_kind_of_file(
+    bot: Bot, standin: TelegramStandin, chat: Chat, ada: Person, kind: str
+) -> None:
+    standin.file(chat, ada, b"content", kind=kind)
+    (update,) = await bot.get_updates()
+    assert update.message is not None
+    file = await bot.get_file(getattr(update.message, kind).file_id)
+    assert bytes(await file.download_as_bytearray()) == b"content"
+
+
+async def test_replies_quotes_and_forwards_say_whose_words_they_hold(
+    bot: Bot, standin: TelegramStandin, chat: Chat, ada: Person
+) -> None:
+    said = standin.say(chat, ada, "one two")
+    standin.say(chat, ada, "why?", reply_to=said, quote="two")
+    standin.forward(chat, ada, "news", of="Zoe")
+    _, answer, forward = [update.message for update in await bot.get_updates() if update.message]
+    assert answer.quote is not None
+    assert (answer.quote.text, answer.quote.position) == ("two", 4)
+    assert forward.forward_origin is not None
+    with pytest.raises(ValueError, match="does not say"):
+        standin.say(chat, ada, "why?", reply_to=said, quote="three")
+
+
+async def test_a_draft_lives_for_half_a_minute_and_can_be_stopped_if_it_says_so(ada: Person) -> None:
+    now = [1_800_000_000.0]
+    standin = TelegramStandin(clock=lambda: now[0])
+    chat = standin.private(ada)
+    async with serving(standin.app) as base, _bot(base, standin.token) as bot:
+        await bot.get_updates(allowed_updates=["stopped_message_generation"])
+        await bot.send_message_draft(chat.id, 5, "so far", api_kwargs={"can_stop": True})
+        now[0] += 29
+        assert standin.draft(chat) == "so far"
+        standin.stop(chat)
+        (update,) = await bot.get_updates()
+        assert update.api_kwargs["stopped_message_generation"]["draft_id"] == 5
+        await bot.send_message_draft(chat.id, 5, "again")
+        with pytest.raises(ValueError, match="no draft"):
+            standin.stop(chat)
+        now[0] += 31
+        assert standin.draft(chat) is None
+    assert standin.faults == []
+
+
+async def test_a_group_takes_so_many_posts_and_edits_a_minute_and_private_chats_any(
+    ada: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PTB_TIMEDELTA", "true")
+    now = [1_800_000_000.0]
+    standin = TelegramStandin(clock=lambda: now[0], group_limit=2)
+    group, chat = standin.group(-1001, topics={4: "One"}), standin.private(ada)
+    async with serving(standin.app) as base, _bot(base, standin.token) as bot:
+        message = await bot.send_message(group.id, "one", message_thread_id=4)
+        await message.edit_text("two")
+        with pytest.raises(RetryAfter):
+            await bot.send_message(group.id, "three")
+        for number in range(5):
+            await bot.send_message(chat.id, str(number))
+        now[0] += 61
+        await bot.send_message(group.id, "three")
+
+
+async def test_a_press_of_a_message_that_is_gone_names_only_its_number(
+    bot: Bot, standin: TelegramStandin, chat: Chat, ada: Person
+) -> None:
+    keyboard = InlineKeyboardMarkup([[InlineKeyboardButton("Yes", callback_data="yes")]])
+    message = await bot.send_message(chat.id, "Sure?", reply_markup=keyboard)
+    await message.delete()
+    standin.press(chat, ada, message.message_id, "yes")
+    (update,) = await bot.get_updates()
+    assert update.callback_query is not None
+    assert update.callback_query.message is not None
+    assert not update.callback_query.message.is_accessible
+
+
+async def test_the_bots_place_in_a_chat_is_told_in_full(bot: Bot, standin: TelegramStandin, ada: Person) -> None:
+    group = standin.group(-1001)
+    for status in ("administrator", "restricted", "kicked"):
+        standin.set_bot_status(group, status, by=ada)
+    told = [update.my_chat_member for update in await bot.get_updates() if update.my_chat_member]
+    assert [change.new_chat_member.status for change in told] == ["administrator", "restricted", "kicked"]
+
+
+async def test_a_reaction_reaches_a_bot_that_asks_for_it(
+    bot: Bot, standin: TelegramStandin, chat: Chat, ada: Person
+) -> None:
+    message = await bot.send_message(chat.id, "hi")
+    standin.react(chat, ada, message.message_id, "👍")
+    await bot.get_updates(allowed_updates=["message_reaction"])
+    standin.react(chat, ada, message.message_id, "👍")
+    (update,) = await bot.get_updates()
+    assert update.message_reaction is not None
+    assert update.message_reaction.message_id == message.message_id

@@ -14,7 +14,8 @@ from pydantic import SecretStr, ValidationError
 from starlette.applications import Starlette
 from structlog.testing import capture_logs
 
-from adapters.base import Account, Adapter, Address, Identity, Inbound, Outbound
+from adapters.base import Account, Adapter, Address, Identity, Outbound
+from adapters.doubles import RecordingInbox
 from adapters.errors import Misconfigured, Permanent, Transient, Unsure
 from adapters.serving import serving
 from adapters.standins.telegram import DROPPED, Chat, Person, TelegramStandin
@@ -26,37 +27,12 @@ GROUP = -1005
 ANN = Person(id=7, first_name="Ann")
 
 
-class Inbox:
-    """Keeps what is put; fails the next `broken` times."""
-
-    def __init__(self) -> None:
-        self.got: list[Inbound] = []
-        self.moves: list[tuple[str, str]] = []
-        self.broken = 0
-        self.tried = 0
-        self.changed = anyio.Event()
-
-    async def put(self, inbound: Inbound) -> None:
-        self._fail_if_broken()
-        self.got.append(inbound)
-        self.changed.set()
-        self.changed = anyio.Event()
-
-    async def moved(self, old: Address, new: Address) -> None:
-        self._fail_if_broken()
-        self.moves.append((str(old), str(new)))
-
-    def _fail_if_broken(self) -> None:
-        self.tried += 1
-        if self.broken:
-            self.broken -= 1
-            raise OSError("disk full")
+class Inbox(RecordingInbox):
+    """Waits no longer than a test may hang."""
 
     async def first(self, count: int) -> list[str]:
         with anyio.fail_after(HANGS):
-            while len(self.got) < count:
-                await self.changed.wait()
-        return [inbound.text for inbound in self.got]
+            return await super().first(count)
 
 
 @pytest.fixture

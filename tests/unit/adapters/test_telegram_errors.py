@@ -15,7 +15,7 @@ from telegram.error import (
 )
 
 from adapters.errors import AdapterError, Misconfigured, Permanent, Transient, Unsure
-from adapters.telegram.errors import Target, cured, described, translated
+from adapters.telegram.errors import Carrying, Target, cured, described, translated
 
 
 def caused(error: TelegramError, cause: Exception) -> TelegramError:
@@ -38,6 +38,10 @@ def caused(error: TelegramError, cause: Exception) -> TelegramError:
         (caused(NetworkError("x"), httpx.ReadError("x")), Unsure),
         (caused(NetworkError("x"), httpx.RemoteProtocolError("x")), Unsure),
         (NetworkError("Bad Gateway"), Unsure),
+        (NetworkError("Request Entity Too Large"), Permanent),
+        (BadRequest("Not enough rights to send text messages to the chat"), Permanent),
+        (BadRequest("TOPIC_CLOSED"), Permanent),
+        (Forbidden("bot was kicked from the supergroup chat"), Permanent),
         (TelegramError("Invalid server response"), Unsure),
     ],
 )
@@ -65,6 +69,36 @@ def test_a_cure_works_once(error: TelegramError, better: Target) -> None:
     target = Target(chat=1, thread=4, message_id=5)
     assert cured(error, target) == better
     assert cured(error, better) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "carrying", "better"),
+    [
+        (BadRequest("PHOTO_INVALID_DIMENSIONS"), Carrying.PICTURE, Carrying.DOCUMENT),
+        (BadRequest("IMAGE_PROCESS_FAILED"), Carrying.PICTURE, Carrying.DOCUMENT),
+        (BadRequest("not enough rights to send photos to the chat"), Carrying.PICTURE, Carrying.DOCUMENT),
+        (BadRequest("not enough rights to send documents to the chat"), Carrying.DOCUMENT, Carrying.NOTHING),
+        (NetworkError("Request Entity Too Large"), Carrying.PICTURE, Carrying.NOTHING),
+    ],
+)
+def test_a_file_that_is_refused_goes_in_another_way_or_stays_behind(
+    error: TelegramError, carrying: Carrying, better: Carrying
+) -> None:
+    assert cured(error, Target(chat=1, carrying=carrying)) == Target(chat=1, carrying=better)
+    assert cured(error, Target(chat=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "better"),
+    [
+        ("there is no text in the message to edit", Target(chat=1, thread=4, reply_to=6)),
+        ("MESSAGE_ID_INVALID", Target(chat=1, thread=4, reply_to=6)),
+        ("message to be replied not found", Target(chat=1, thread=4, message_id=5)),
+        ("TOPIC_DELETED", Target(chat=1, message_id=5, reply_to=6)),
+    ],
+)
+def test_what_is_gone_is_left_out_and_everything_else_is_kept(words: str, better: Target) -> None:
+    assert cured(BadRequest(words), Target(chat=1, thread=4, message_id=5, reply_to=6)) == better
 
 
 @pytest.mark.parametrize("error", [BadRequest("TOPIC_CLOSED"), Forbidden("kicked"), NetworkError("Bad Gateway")])
