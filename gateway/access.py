@@ -139,6 +139,18 @@ class Access:
             row = await obtain(session, self._new_group(address))
             row.allowed = allowed
 
+    async def person(self, who: Account) -> str | None:
+        """Return the principal of somebody who may talk in private; None for anybody else."""
+        async with self._database.read() as session:
+            account = await session.get(AccountRow, (who.platform, who.workspace, who.user))
+        return account.principal if account is not None and self._may_talk(who, account) else None
+
+    async def reach(self, chat: Address, *, reachable: bool) -> None:
+        """Keep whether the bot can post in a chat that it knows."""
+        known = (ChatRow.platform == chat.platform, ChatRow.workspace == chat.workspace, ChatRow.chat == chat.chat)
+        async with self._database.write() as session:
+            await session.execute(update(ChatRow).where(*known).values(reachable=reachable))
+
     async def move(self, session: AsyncSession, old: Address, new: Address) -> str:
         """Let a shared chat be who it was under its old id, inside the caller's transaction; returns its principal."""
         before = await obtain(session, self._new_group(old))

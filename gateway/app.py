@@ -1,10 +1,13 @@
 """The composition root of what runs: the gateway and its commands, put together around a core."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from adapters.base import Adapter, Identity
 from gateway.agent.subagents import Subagents
+from gateway.approvals import Approvals
 from gateway.asgi import application
+from gateway.attachments import Attachments
+from gateway.buttons import Buttons
 from gateway.commands.agents import AgentsCommand
 from gateway.commands.dream import DreamCommand
 from gateway.commands.erasure import ErasureCommands
@@ -18,15 +21,20 @@ from gateway.commands.user import UserCommands
 from gateway.commands.why import WhyCommand
 from gateway.core import Core
 from gateway.extraction import Extractions
+from gateway.home_page import HomePage
 from gateway.inbox import Inbox
 from gateway.intake import Intake
 from gateway.moves import Moves
 from gateway.opening import Opening
 from gateway.publishing import Publishing
 from gateway.running import Gateway
+from gateway.settings import VoiceSettings
+from gateway.signs import Signs
 from gateway.team_states import DatabaseForgotten
 from gateway.team_writes import TeamWrites
+from gateway.tools.definitions import WRITING
 from gateway.turn import Turns
+from gateway.voice import Command, Transcriber
 from gateway.worker import Worker
 from memory.agent_snapshots import Snapshots
 from memory.instructions.layers import Instructions
@@ -42,9 +50,20 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
     settings, clock = core.settings, core.clock
     inbox = Inbox(core.database, core.outbox, clock, lease=_LEASE_SECONDS)
     identities: dict[str, Identity] = {}
-    team_writes = TeamWrites(core.notes, core.staging, core.database, core.outbox, settings.memory)
+    buttons = Buttons(core.database, clock)
+    team_writes = TeamWrites(core.notes, core.staging, core.database, core.outbox, settings.memory, buttons=buttons)
     instructions = Instructions(homes=core.homes, managed_dir=settings.managed_dir, settings=settings.instructions)
     subagents = _subagents(core)
+    signs = Signs(adapters, standing=inbox.standing, acknowledge=settings.reply.acknowledge)
+    approvals = Approvals(
+        core.database,
+        core.outbox,
+        buttons,
+        adapters,
+        clock,
+        seconds=settings.tools.ask_seconds,
+        owners=settings.access.owners,
+    )
     turns = Turns(
         settings=settings,
         database=core.database,
@@ -77,10 +96,14 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
             core,
             instructions,
             subagents,
-            lambda platform: identities[platform].note if platform in identities else "",
             adapters=adapters,
         ),
+        buttons=buttons,
+        attachments=Attachments(settings.attachments, home=core.homes.home, transcriber=_transcriber(settings.voice)),
+        approvals=approvals,
+        asked=frozenset(settings.tools.ask) | (WRITING if core.homes.overridden else frozenset()),
         adapters=adapters,
+        signs=signs,
         clock=clock,
         meter=core.metrics,
     )
@@ -111,14 +134,29 @@ def assemble(core: Core, adapters: Mapping[str, Adapter]) -> Gateway:
         adapters=adapters,
         inbox=inbox,
         intake=Intake(
-            inbox, core.access, adapters, worker.stop, Moves(core.database, core.access, core.history, inbox)
+            inbox=inbox,
+            access=core.access,
+            adapters=adapters,
+            chats=settings.chats,
+            stop=worker.stop,
+            lose=worker.lose,
+            taken=signs.taken,
+            move=Moves(core.database, core.access, core.history, inbox),
+            buttons=buttons,
+            approvals=approvals,
+            page=HomePage(core.access, core.scopes, core.scanner, clock),
         ),
         worker=worker,
+        signs=signs,
         extractions=extractions,
         identities=identities,
         web=application(faults=faults, metrics=core.metrics.exposition, routes=routes),
     )
     return gateway
+
+
+def _transcriber(settings: VoiceSettings) -> Transcriber | None:
+    return Command(settings.command, seconds=settings.seconds) if settings.command else None
 
 
 def _memory_off(core: Core) -> str:
@@ -165,7 +203,6 @@ def commands(
     core: Core,
     instructions: Instructions,
     subagents: Subagents,
-    identity_note: Callable[[str], str],
     *,
     adapters: Mapping[str, Adapter],
 ) -> Commands:
@@ -177,7 +214,7 @@ def commands(
         usage=core.usage,
         scanner=core.scanner,
         clock=core.clock,
-        identity_note=identity_note,
+        adapters=adapters,
         instruction_files=instructions,
     )
     memory = MemoryCommands(notes=core.notes, scanner=core.scanner, clock=core.clock)

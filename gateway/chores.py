@@ -1,12 +1,16 @@
 """The gateway's chores: what only has to be done now and then, for no scope in particular."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from anyio import to_thread
+
+from gateway.buttons import Buttons
 from gateway.history import History
+from gateway.llm.kept_files import discard
 from gateway.notices import counted
 from gateway.scopes import Scopes
 from gateway.team_states import FormerMembers
@@ -22,6 +26,9 @@ from scheduler.jobs import Chore, JobContext, Work
 _OFTEN = timedelta(minutes=10)
 _NO_LOG = "no day log, as log_keep_days is not set"
 
+Files = Callable[[float], Iterable[Path]]
+"""Finds the files that no conversation has needed for long, as of a time in Unix seconds."""
+
 Leaving = Callable[[Scope, Path], Awaitable[Left]]
 """Removes a copy of team memory; see `memory.team.leave.leave`."""
 
@@ -35,6 +42,8 @@ def chores(
     leave: Leaving,
     dream: Dream,
     leases: Leases,
+    files: Files,
+    buttons: Buttons,
     would: Mapping[str, Work],
 ) -> Sequence[Chore]:
     """Return the chores that the scheduler runs beside the jobs of memory; `would` is as in `MemoryWork`."""
@@ -67,7 +76,32 @@ def chores(
             run=partial(_forget_logs, scopes, leases, settings),
             would=partial(_would_forget_logs, scopes, settings),
         ),
+        Chore(
+            id="clear-away",
+            tells="deletes files and buttons of conversations that have long not gone on",
+            period=timedelta(days=1),
+            run=partial(_clear_away, files, buttons),
+            would=partial(_would_clear_away, files),
+        ),
     )
+
+
+async def _clear_away(files: Files, buttons: Buttons, context: JobContext) -> str:
+    """Delete them; what can't be deleted now is left to the next time."""
+    gone = 0
+    for path in await _found(files, context):
+        with suppress(OSError):
+            await to_thread.run_sync(discard, path)
+            gone += 1
+    return f"{counted(gone, 'file')} and {counted(await buttons.prune(), 'button')} deleted"
+
+
+async def _would_clear_away(files: Files, context: JobContext) -> str:
+    return f"delete {counted(len(await _found(files, context)), 'file')}"
+
+
+async def _found(files: Files, context: JobContext) -> list[Path]:
+    return await to_thread.run_sync(lambda: list(files(context.firing.now.timestamp())))
 
 
 async def _end_sessions(history: History, scopes: Scopes, _: JobContext) -> str:

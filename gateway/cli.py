@@ -1,5 +1,7 @@
 """The command line: `reverie COMMAND`."""
 
+import atexit
+import gc
 import os
 import sys
 from typing import NoReturn
@@ -42,6 +44,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line. A refused start is one sentence and an exit code, never a traceback."""
+    atexit.register(gc.freeze)  # else Python looks through all that the SDKs have made before it ends: most of a second
     os.umask(0o077)  # whatever we make, the database's side files too, is its owner's alone
     try:
         cli(standalone_mode=False)

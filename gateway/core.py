@@ -17,6 +17,7 @@ from gateway.db.leases import DatabaseLeases
 from gateway.erasures import Erasures
 from gateway.history import History
 from gateway.llm import client as llm
+from gateway.llm.kept_files import KeptFiles
 from gateway.metrics import Metrics
 from gateway.night import Night, open_night
 from gateway.notices import Notices
@@ -91,7 +92,7 @@ async def open_core(
             settings=settings.memory,
             override=environ.get("REVERIE_MEMORY_PATH_OVERRIDE") or None,
             enabled=memory_on,
-            kept=(settings.home,),
+            kept=settings.own_paths,
         )
         history = History(database, clock, silence=settings.session_silence)
         provenance = Provenance(database)
@@ -103,7 +104,8 @@ async def open_core(
         notices = Notices(outbox, history)
         metrics = Metrics(CollectorRegistry())
         erasures = Erasures(database, clock)
-        async with llm.connect(settings.model, base_url=model_url) as model:
+        kept = KeptFiles(settings.memory_base / "homes", most_bytes=settings.attachments.request_bytes)
+        async with llm.connect(settings.model, base_url=model_url, kept=kept) as model:
             runs = Runs(model, settings.model, notes, usage, clock, meter=metrics)
             async with open_night(
                 settings,

@@ -107,14 +107,14 @@ class Decisions:
             await self._proposals.close(proposal.number, "dead", outcome=f"not all could be done: {why}")
             return f"Not all could be done, as of one file {why}. {_part(done)} {_LOOKS_AGAIN}"
         await self._carry_sources(proposal, copies, material)
-        failure = await self._copies.exchange(target)
-        rests = self._copies.resting(target)
+        wanted = {each.key: each.result for each in proposal.changes if not (each.is_index or each.takes_copy)}
+        there, told = await self._copies.bring(target, wanted)
         gone = [(change.key, change.replaces) for change in proposal.changes if change.takes_copy]
-        behind = len(copies) if failure or rests else await self._copies.clear(copies, gone, synced=target)
+        behind = len(copies) if not there else await self._copies.clear(copies, gone, synced=target)
         await self._proposals.close(proposal.number, "accepted", outcome=self._when("accepted"), account=str(account))
         log.info("team_proposal_accepted", project=proposal.project, files=len(proposal.changes))
         later = " Conflict copies that could not be taken away yet go with the next look." if gone and behind else ""
-        return f"Done: {proposal.title}. {_reached(failure, rests)}{later}"
+        return f"Done: {proposal.title}. {told}{later}"
 
     async def _carry_sources(self, proposal: Proposal, copies: Sequence[Scope], material: Material) -> None:
         """Let the record of who said each fact go along, in every chat that has one."""
@@ -130,14 +130,6 @@ class Decisions:
 
     def _when(self, verb: str) -> str:
         return f"it was {verb} on {self._clock():%Y-%m-%d %H:%M} UTC"
-
-
-def _reached(failure: str, rests: str) -> str:
-    if rests:
-        return f"The server does not have it, as nothing is pushed for now: {rests}."
-    if failure:
-        return f"The server does not have it yet ({failure}); the next exchange brings it there."
-    return "The server has it; the team's other chats get it with their next exchange."
 
 
 def _settled(proposal: Proposal | None) -> str:

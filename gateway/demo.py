@@ -31,12 +31,11 @@ def demo(*, keep: Path | None) -> None:
 def play(*, keep: Path | None, say: Callable[[str], None]) -> int:
     """Play the demo and return the exit code; `keep` is the folder to leave everything in."""
     began = time.monotonic()
-    if keep and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
-        say(f"{keep} is not an empty folder: give --keep a new one, so that nothing of yours is overwritten.")
+    if keep and (fault := _fault(keep)):
+        say(fault)
         return 1
     with nullcontext(str(keep)) if keep else tempfile.TemporaryDirectory(prefix="reverie-demo-") as folder:
         root = Path(folder).absolute()
-        root.mkdir(parents=True, exist_ok=True)
         try:
             asyncio.run(_play_in(root, say))
         except DemoFailed as error:
@@ -47,6 +46,21 @@ def play(*, keep: Path | None, say: Callable[[str], None]) -> int:
         say(f"\nEverything is left in {root}: open its homes/ with any editor.")
     say(f"\nThat was Reverie, in {time.monotonic() - began:.0f} seconds. Talk to it yourself: {_command()} chat")
     return 0
+
+
+def _fault(keep: Path) -> str:
+    """Make the folder; say why nothing can be left in it, and the cure, "" if it can."""
+    try:
+        keep.mkdir(parents=True, exist_ok=True)
+        free = not any(keep.iterdir())
+    except FileExistsError:  # a file
+        free = False
+    except OSError as error:
+        return f"{keep} can't be used: {error.strerror}. Give --keep a folder of your own, or one that can be made."
+    if not free:
+        return f"{keep} is not an empty folder: give --keep a new one, so that nothing of yours is overwritten."
+    may = os.access(keep, os.R_OK | os.W_OK | os.X_OK)
+    return "" if may else f"{keep} can't be written by this user. Give --keep a folder of your own."
 
 
 def _command() -> str:

@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 import click
 from pydantic import SecretStr
 
-from gateway.checks import agents, machine, services, store, team
+from gateway.checks import agents, machine, memories, preferences, services, store, team
+from gateway.checks.environment import check_environment
 from gateway.checks.finding import Finding, Limits, Status, fail, off, ok, refused
 from gateway.errors import StartRefused
-from gateway.log import redact
+from gateway.log import configure, redact
 from gateway.settings import Settings, home_directory, load
 
 Check = Awaitable[list[Finding]]
@@ -31,6 +32,7 @@ def _utc_now() -> datetime:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def doctor(*, as_json: bool) -> None:
     """Check settings, tokens, database, folders, clock and limits; each failure with its cure."""
+    configure(level="ERROR")  # the findings say what there is to say
     sys.exit(asyncio.run(examine(as_json=as_json, say=click.echo)))
 
 
@@ -63,18 +65,18 @@ async def examined(environ: Mapping[str, str], limits: Limits, now: Callable[[],
     checks: list[Check] = [
         _safe("home", asyncio.to_thread(machine.check_home, home, limits)),
         _safe("files", asyncio.to_thread(machine.check_files, home, limits)),
-        *(_with_settings(settings, limits, now, whole=about_settings.status is Status.OK) if settings else []),
+        *(_with_settings(settings, limits, now, whole=about_settings[0].status is Status.OK) if settings else []),
         _safe("limits", asyncio.to_thread(machine.check_limits, limits)),
     ]
     found = [each for part in await asyncio.gather(*checks) for each in part]
     hide = _secrets(settings)
     return [
         replace(each, finding=_hidden(each.finding, hide), cure=_hidden(each.cure, hide))
-        for each in (about_settings, *found)
+        for each in (*about_settings, *found)
     ]
 
 
-def _read(environ: Mapping[str, str]) -> tuple[Finding, Settings | None]:
+def _read(environ: Mapping[str, str]) -> tuple[list[Finding], Settings | None]:
     """Read the settings; from the environment alone if the files are broken, so that the rest can be looked at."""
     try:
         settings = load(environ)
@@ -83,7 +85,8 @@ def _read(environ: Mapping[str, str]) -> tuple[Finding, Settings | None]:
     else:
         file = settings.home / "reverie.toml"
         source = f"{file} and the environment" if file.exists() else f"the environment; there is no {file}"
-        return ok("settings", f"valid, from {source}"), settings
+        return [ok("settings", f"valid, from {source}"), *check_environment(environ)], settings
+    broken += check_environment(environ)
     try:
         return broken, load(environ, read_files=False)
     except StartRefused:
@@ -93,10 +96,9 @@ def _read(environ: Mapping[str, str]) -> tuple[Finding, Settings | None]:
 def _with_settings(settings: Settings, limits: Limits, now: Callable[[], datetime], *, whole: bool) -> list[Check]:
     database, in_a_file = store.check_database(settings), settings.database.startswith("sqlite")
     groups = settings.access.shared != "off"
-    has_model = settings.model.api_key is not None or settings.model.base_url is not None
     telegram = services.check_telegram(settings.telegram, groups=groups) if settings.telegram else None
     slack = services.check_slack(settings.slack, limits) if settings.slack else None
-    model = services.check_model(settings.model, limits) if has_model else None
+    model = services.check_model(settings.model, limits) if settings.model.is_set else None
     return [
         # A big SQLite file is read through, which takes its time; only a server can keep us waiting for nothing.
         _safe("database", database) if in_a_file else _bounded("database", database, limits),
@@ -106,7 +108,10 @@ def _with_settings(settings: Settings, limits: Limits, now: Callable[[], datetim
         _bounded("team", team.check_team(settings, limits), limits),
         _bounded("clock", services.check_clock(settings, limits, now), limits),
         _safe("time zone", asyncio.to_thread(machine.check_zones, settings)),
+        _safe("preferences", asyncio.to_thread(preferences.check_preferences, settings)),
         _safe("agents", asyncio.to_thread(agents.check_agents, settings)),
+        _safe("memories", asyncio.to_thread(memories.check_memories, settings)),
+        _safe("running", asyncio.to_thread(machine.check_start, settings)),
         _bounded("http", machine.check_port(settings, limits), limits),
     ]
 

@@ -66,7 +66,7 @@ class DryRuns:
         if (closed := await dream.obstacle(scope)) is not Gate.OPEN:
             return f"not be begun: {closed.value}"
         last = await dream.last(scope)
-        sittings = await self._history.sittings_since(scope, last, enough=enough)
+        sittings = len(await self._history.sittings_since(scope, last, enough=enough))
         notes = await Scanner(limit=None).scan_directory(scope.memory_dir)
         gone, hours = context.firing.now - last, self._settings.dream_min_hours
         since = "there was none before" if last == NEVER else f"the last was {gone / _HOUR:.0f} h ago"

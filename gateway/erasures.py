@@ -13,22 +13,23 @@ from sqlalchemy import ColumnElement, delete, func, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Account
-from gateway.db.clearing import Clearing, end_those_shown
+from gateway.db.clearing import Clearing, drop_sources, end_those_shown, withdraw_offers
 from gateway.db.engine import Database
 from gateway.db.marks import in_line
 from gateway.db.models import (
     DueRow,
     ErasureRow,
+    FactRow,
     ForgetOfferRow,
     IgnoredRow,
     InboxRow,
     MessageRow,
     SessionRow,
-    StagedRow,
 )
 from gateway.db.proposed import drop_proposed
 from gateway.db.rows import AT_ONCE, of_scope, some
 from gateway.db.staged import OPEN, drop_staged
+from gateway.db.team_models import StagedRow
 from memory.facts import forgettable
 from memory.gone import Gone
 from memory.paths import TEAM
@@ -37,6 +38,11 @@ from memory.scope import Scope
 
 OFFER_SECONDS = 600.0
 """How long what was listed may be named by its number."""
+AT_LONGEST = 900.0
+"""How long a memory takes up nothing new, in seconds, where whoever was forgetting something was killed meanwhile.
+
+More than the files of any memory take, and than it takes to start again, after which they go on.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,7 +148,7 @@ class Erasures:
             rows = (await session.execute(said.limit(AT_ONCE))).all()
         return [_Said(id=row.id, inbox_id=row.inbox_id, role=row.role, text=row.said, waits=row.waits) for row in rows]
 
-    async def erase(
+    async def begin(
         self,
         scope: Scope,
         *,
@@ -155,8 +161,9 @@ class Erasures:
 
         What is due stays due, and is extracted from what is left of its transcript and prompt. `names` are notes that
         are named by it. `team` is that part of it which stood in the team's notes: sessions of other chats of the
-        project that were shown it end too. Called before the files are cleared, so that nothing rebuilds it, and again
-        after, for what has begun meanwhile.
+        project that were shown it end too. Called before the files are cleared, so that nothing rebuilds it: until
+        `end` all who ask hear that something was forgotten just now. Who said it stays known till then, so that they
+        can have it taken out again if that was cut short.
         """
         clearing = Clearing(scope, what, names=names)
         async with self._database.read() as session:
@@ -165,8 +172,7 @@ class Erasures:
             others = await _others(session, scope) if team is not None and scope.project else ()
             for each in sorted({scope.principal, *others}):  # in one order, so that no two wait for each other
                 await in_line(session, each, scope.project)
-            self._record(session, scope.principal, scope.project, what.hashes, messages=messages)
-            await clearing.sources(session)
+            self._record(session, scope.principal, scope.project, what.hashes, messages=messages, done=False)
             await clearing.end_sessions(session, messages)
             await clearing.blank(session, messages, traces)
             await drop_staged(session, scope.principal, scope.project, partial(_told_in, what))
@@ -174,8 +180,53 @@ class Erasures:
                 await drop_proposed(session, scope.project, team.told_in)
                 for other in others:
                     await drop_staged(session, other, scope.project, team.told_in)
-                    self._record(session, other, scope.project, team.hashes, place=TEAM)
+                    self._record(session, other, scope.project, team.hashes, place=TEAM, done=False)
                     await clearing.leave_team(session, other, team)
+
+    async def end(self, scope: Scope, *, names: Collection[str] = (), stays: Collection[str] = ()) -> None:
+        """Record that what was begun to be forgotten is forgotten by now, and drop who said it and what offers it.
+
+        `stays` are the hashes of facts that could not be taken out: who said them may try again.
+        """
+        async with self._database.write() as session:
+            begun = await self._unfinished(session, scope)
+            hashes = {row.fact_hash for row in begun} - {""}
+            begun += await _of_others(session, scope, hashes)
+            for each in sorted({scope.principal, *(row.principal for row in begun)}):
+                await in_line(session, each, scope.project)
+            for row in begun:
+                row.done, row.at = True, self._now()
+            dropped = hashes.difference(stays)
+            await drop_sources(session, scope.principal, scope.project, dropped)
+            for other in sorted({row.principal for row in begun if row.place == TEAM}):
+                await drop_sources(session, other, scope.project, dropped, FactRow.note.like(f"{TEAM}/%"))
+            await withdraw_offers(session, scope, names=names, hashes=dropped)
+
+    async def erase(
+        self,
+        scope: Scope,
+        *,
+        messages: Collection[int],
+        what: Gone,
+        names: Collection[str] = (),
+        team: Gone | None = None,
+        stays: Collection[str] = (),
+    ) -> None:
+        """Do `begin`, for what has begun since it was called first, and then `end`."""
+        await self.begin(scope, messages=messages, what=what, names=names, team=team)
+        await self.end(scope, names=names, stays=stays)
+
+    async def unfinished(self, scope: Scope) -> frozenset[str]:
+        """Return the hashes of facts of this memory that somebody has begun to forget and has not ended.
+
+        Who holds the lease of those who forget knows that nobody is at it any more.
+        """
+        async with self._database.read() as session:
+            return frozenset(row.fact_hash for row in await self._unfinished(session, scope)) - {""}
+
+    async def _unfinished(self, session: AsyncSession, scope: Scope) -> list[ErasureRow]:
+        begun = select(ErasureRow).where(*of_scope(ErasureRow, scope), ErasureRow.place == "", ~ErasureRow.done)
+        return list((await session.scalars(begun)).all())
 
     async def record_facts(self, scope: Scope, hashes: Collection[str]) -> None:
         """Record facts that left memory on somebody's word, so that nothing rebuilds them; no session ends."""
@@ -246,12 +297,14 @@ class Erasures:
         *,
         messages: Collection[int] = (),
         place: str = "",
+        done: bool = True,
     ) -> None:
+        at = self._now() + (0.0 if done else AT_LONGEST)
         about: list[tuple[int | None, str]] = [(each, "") for each in sorted(messages)]
         about += [(None, each) for each in sorted(hashes)]
         session.add_all(
             ErasureRow(
-                principal=principal, project=project, message_id=message, fact_hash=fact, place=place, at=self._now()
+                principal=principal, project=project, message_id=message, fact_hash=fact, place=place, at=at, done=done
             )
             for message, fact in about or [(None, "")]  # of a note without facts, that something was forgotten
         )
@@ -300,6 +353,16 @@ async def _others(session: AsyncSession, scope: Scope) -> Sequence[str]:
         SessionRow.project == scope.project, SessionRow.principal != scope.principal
     )
     return (await session.scalars(others.distinct())).all()
+
+
+async def _of_others(session: AsyncSession, scope: Scope, hashes: Collection[str]) -> list[ErasureRow]:
+    """Return what says that these facts are being forgotten for others of the scope's project."""
+    begun = (ErasureRow.project == scope.project, ErasureRow.place == TEAM, ~ErasureRow.done)
+    found: list[ErasureRow] = []
+    for wanted in some(hashes) if scope.project else ():
+        rows = select(ErasureRow).where(*begun, ErasureRow.fact_hash.in_(wanted))
+        found += (await session.scalars(rows)).all()
+    return found
 
 
 async def _end(session: AsyncSession, scope: Scope, conversation: str) -> None:

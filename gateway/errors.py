@@ -1,7 +1,7 @@
 """What can go wrong in the gateway.
 
 GatewayError
-├── StartRefused           the gateway can't start; one sentence with the cure, and an exit code
+├── StartRefused           the gateway can't start (carries what is wrong, the cure and an exit code)
 │   └── NothingToRun       no platform is configured (exit code 2)
 ├── ModelFault
 │   ├── ModelUnavailable   the model may answer later (carries `retry_after`)
@@ -10,6 +10,7 @@ GatewayError
 │       └── TooLong        because it holds more than the model takes
 ├── Closing                the gateway is stopping and takes no more messages
 ├── ClaimLost              another worker holds the row now: nothing may be committed for it
+├── NotTranscribed         a voice message could not be turned into words; says why, for people
 ├── OutOfDate              what a session was to begin with was read too early: read it again
 └── JobFailed              a scheduled job did not end well; recorded with its run
 """
@@ -20,9 +21,18 @@ class GatewayError(Exception):
 
 
 class StartRefused(GatewayError):
-    """The gateway can't start; the message is one sentence that names the cause and the cure."""
+    """The gateway can't start: `findings`, a clause each without a full stop, and the `cure` of all, in sentences.
+
+    The message is both: a line, or one for each of several findings and one for the cure.
+    """
 
     exit_code = 1
+
+    def __init__(self, *findings: str, cure: str = "") -> None:
+        between = ". " if len(findings) == 1 else "\n"
+        super().__init__(between.join(filter(None, (*findings, cure))))
+        self.findings = findings
+        self.cure = cure
 
 
 class NothingToRun(StartRefused):
@@ -71,6 +81,10 @@ class TooLong(ModelRefused):
     """The request holds more than the model takes."""
 
     public = "this is more than the model can take in at once"
+
+
+class NotTranscribed(GatewayError):
+    """A voice message could not be turned into words; the message says why, in words for people."""
 
 
 class ClaimLost(GatewayError):

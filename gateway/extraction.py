@@ -22,6 +22,7 @@ from gateway.scopes import Scopes
 from gateway.team_writes import TeamWrites
 from memory.errors import LeaseLost
 from memory.extract import Pending, Verdict, decide, extract
+from memory.lease_names import extracting
 from memory.ports import UNMETERED, Clock, Fork, Leases, Meter
 from memory.provenance import Erased
 from memory.scan import Scans
@@ -147,10 +148,12 @@ class Extractions:
             await self._skip(due, decision.verdict, decision.reason)
             return
         try:
-            async with self._leases.hold(f"extract:{scope.memory_dir}", seconds=_LEASE_SECONDS, wait=0.0):
+            async with self._leases.hold(extracting(scope), seconds=_LEASE_SECONDS, wait=0.0):
                 erased = partial(self._provenance.erased_since, scope, self._clock())
                 still_due = await self._history.due_extraction(due.session_id)
-                if still_due == (due, session):  # another replica may have been here, or another turn ended
+                if await erased():  # whoever is forgetting something holds this lease, and so was killed at it
+                    await self._history.postpone_due(due, after=_BUSY_SECONDS)
+                elif still_due == (due, session):  # another replica may have been here, or another turn ended
                     await self._extract(scope, due, session, pending, erased)
         except LeaseLost:
             await self._history.postpone_due(due, after=_BUSY_SECONDS)

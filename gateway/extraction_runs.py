@@ -54,7 +54,12 @@ class ExtractionRuns:
             pending = replace(pending, said_between=(heard[0].at, heard[-1].at), heard=told)
         shown = await to_thread.run_sync(_shown, scope, session)
         witnessed = partial(ExtractionWitness, citations, shown=shown, erased=erased)
-        witness, drafted = witnessed(), witnessed()
+
+        async def hears() -> Sequence[Spoken]:
+            return heard
+
+        witness = witnessed(keep=partial(self.provenance.keep, scope, hears))
+        drafted = witnessed()
         guard = author_guard(
             scope,
             self.provenance.sources,

@@ -39,6 +39,7 @@ _JOBS = (
     "recover_dreams",
     "forget_logs",
     "forget_runs",
+    "clear_away",
 )
 _RAN = ("done", "failed", "missed", "lost", "busy")
 

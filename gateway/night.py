@@ -1,31 +1,29 @@
 """What works while nobody chats: the scheduler's jobs, wired to memory; and team memory, served and kept in step."""
 
-import asyncio
 import os
-import random
-import secrets
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-import httpx
-from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from gateway.agent.fork import Runs
+from gateway.buttons import Buttons
 from gateway.chores import chores
 from gateway.db.engine import Database, DatabaseClock, machine_clock
 from gateway.decisions import Decisions
-from gateway.dreaming import Dreaming, changes
+from gateway.dreaming import Dreaming
 from gateway.dry_runs import DryRuns
 from gateway.errors import JobFailed
 from gateway.history import History
+from gateway.llm.kept_files import unused
 from gateway.night_budget import NightBudget
-from gateway.notices import Notices, counted
+from gateway.night_work import NightWork
+from gateway.notices import Notices
 from gateway.outbox import Outbox
 from gateway.proposals import Proposals
 from gateway.provenance import Provenance
@@ -34,37 +32,28 @@ from gateway.settings import Settings
 from gateway.team_copies import TeamCopies
 from gateway.team_exchanges import TeamExchanges
 from gateway.team_forgetting import TeamForgetting
-from gateway.team_states import DatabaseForgotten, DatabaseSyncStates, FormerMembers
+from gateway.team_serving import open_team
+from gateway.team_states import FormerMembers
 from gateway.tidying import TeamTidying
-from memory.closing import close_day
-from memory.consolidation import Consolidated, Consolidation, Ending
-from memory.dailylog import day_bounds
+from memory.consolidation import Consolidation
 from memory.distil import Distil
-from memory.dream import Dream, Gate
-from memory.errors import LeaseLost, MemoryFault
+from memory.dream import Dream
+from memory.errors import MemoryFault
 from memory.notes import Notes
 from memory.paths import Homes
 from memory.ports import UNMETERED, Clock, Leases, Meter
 from memory.scope import Scope
-from memory.settings import MemorySettings
-from memory.team.client import Removed, TeamSync, told_nobody
+from memory.team.client import Removed, told_nobody
 from memory.team.leave import leave
-from memory.team.server import Grant, TokenTable, routes
-from memory.team.store import Limits, TeamStore
 from memory.team.tidy import Tidy
 from memory.team.watch import TeamWatch
 from memory.undo import Undo
 from scheduler.board import Board
 from scheduler.clock import SchedulerClock
 from scheduler.days import Days
-from scheduler.errors import NotNow
-from scheduler.jobs import Due, Firing, JobContext, MemoryWork, jobs
+from scheduler.jobs import jobs
 from scheduler.runs import Runs as JobRuns
 from scheduler.slots import Every
-
-_PULL_SECONDS = 10.0
-_ELSEWHERE = "another process is at it"
-_IN_PROCESS = "http://team.invalid"  # our own store is asked over the same contract, without a socket
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,31 +103,9 @@ async def open_night(
     What is compared with the database's clock is `compared`, which is the machine's own also where another `clock` is
     injected: that one is left out of it unless it is given here too.
     """
-    store = TeamStore(database, clock=clock, limits=Limits())
-    own_token = secrets.token_urlsafe(32)
-    repos = frozenset(project.repo or name for name, project in settings.projects.items())
-    grants = {own_token: Grant(author="gateway", repos=repos), **_granted(settings)}
-    team_routes = routes(store, TokenTable(grants), Limits(), meter=meter)
-    elsewhere = settings.memory.team_server_url is not None
-    given = settings.memory.team_token
-    foreign_token = given.get_secret_value() if given else ""
-    states, forgotten = DatabaseSyncStates(database), DatabaseForgotten(database)
-    async with _http(settings, team_routes) as http:
-        sync = TeamExchanges(
-            base_url=str(settings.memory.team_server_url or _IN_PROCESS),
-            token=_constant(foreign_token if elsewhere else own_token),  # each server sees its own token only
-            http=http,
-            notes=notes,
-            states=states,
-            leases=leases,
-            settings=settings.memory,
-            clock=clock,
-            sleep=asyncio.sleep,
-            jitter=random.random,
-            meter=meter,
-            forgotten=forgotten,
-            removed=team_removed,
-        )
+    async with open_team(
+        settings, database=database, notes=notes, leases=leases, clock=clock, meter=meter, removed=team_removed
+    ) as team:
         former = FormerMembers(settings, homes, scopes.of_all, database)
         budget = NightBudget(database, settings, clock)
         consolidation = Consolidation(
@@ -151,11 +118,11 @@ async def open_night(
             ledger=provenance,
             budget=budget,
         )
-        left = partial(leave, notes=notes, states=states, leases=leases, settings=settings.memory)
+        left = partial(leave, notes=notes, states=team.states, leases=leases, settings=settings.memory)
         dreaming = partial(Dream, consolidation, history=history, settings=settings.memory, clock=clock)
         dreams = Dreaming(dreaming(meter=meter), notices)
-        proposals = Proposals(database, outbox, clock)
-        copies = TeamCopies(settings, scopes, sync, notes=notes, leases=leases, forgotten=forgotten)
+        proposals, buttons = Proposals(database, outbox, clock), Buttons(database, clock)
+        copies = TeamCopies(settings, scopes, team.sync, notes=notes, leases=leases, forgotten=team.forgotten)
         tidying = TeamTidying(
             settings,
             copies,
@@ -163,6 +130,7 @@ async def open_night(
             proposals=proposals,
             ledger=provenance,
             conversations=history,
+            buttons=buttons,
             every=Every(period=timedelta(minutes=settings.scheduler.dream_minutes)),
         )
         database_clock = DatabaseClock(database, compared)
@@ -171,15 +139,15 @@ async def open_night(
             history=history,
             scopes=scopes,
             dream=dreaming,
-            states=states,
+            states=team.states,
             copies=copies,
         )
         job_runs = JobRuns(database, clock=clock, holder=f"{socket.gethostname()}:{os.getpid()}")
-        work = _Work(
+        work = NightWork(
             dreams=dreams,
             asking=dreaming,  # one of its own for each question, as a dream remembers when it looked
             distil=Distil(consolidation, settings=settings.memory, clock=clock),
-            sync=sync,
+            sync=team.sync,
             sync_every=timedelta(minutes=settings.memory.team_pull_minutes),
             copies=copies,
             tidying=tidying,
@@ -199,9 +167,11 @@ async def open_night(
             leave=left,
             dream=dreams.dream,
             leases=leases,
+            files=partial(_unused_files, settings),
+            buttons=buttons,
             would=dry_runs.table,
         )
-        watch = TeamWatch(sync.push, scopes=scopes.active, debounce=settings.memory.team_debounce)
+        watch = TeamWatch(team.sync.push, scopes=scopes.active, debounce=settings.memory.team_debounce)
         table = jobs(settings.scheduler, scopes=scopes, runs=job_runs, work=work.table, chores=routine)
         scheduler = SchedulerClock(
             table,
@@ -217,7 +187,7 @@ async def open_night(
             database_clock=database_clock,
             runs=job_runs,
             board=Board(scheduler, runs=job_runs, clock=clock),
-            sync=sync,
+            sync=team.sync,
             dreams=dreams,
             undo=Undo(
                 notes=notes, leases=leases, settings=settings.memory, clock=clock, ledger=provenance, meter=meter
@@ -225,178 +195,12 @@ async def open_night(
             budget=budget,
             proposals=proposals,
             decisions=Decisions(copies, proposals, provenance, clock),
-            team_forgetting=TeamForgetting(copies, sync, notes, leases),
+            team_forgetting=TeamForgetting(copies, team.sync, notes, leases),
             close_log=work.close_log,
             watching=watch.running if settings.memory.team_watch else nullcontext,
-            team_routes=team_routes,
+            team_routes=team.routes,
         )
 
 
-class _Told:
-    """Tells a job how far its run is; a `memory.ports.Progress`."""
-
-    def __init__(self, context: JobContext) -> None:
-        self._context = context
-        self.begun = False
-
-    async def __call__(self, *, turn: int, text: str, tools: int, written: Sequence[Path]) -> None:
-        self.begun = True
-        self._context.progress(f"turn {turn}, {counted(len(written), 'file')} written")
-
-
-class _Work:
-    """The jobs' work, each with one line on what came of it."""
-
-    def __init__(
-        self,
-        *,
-        dreams: Dreaming,
-        asking: Callable[[], Dream],
-        distil: Distil,
-        sync: TeamSync,
-        sync_every: timedelta,
-        copies: TeamCopies,
-        tidying: TeamTidying,
-        dry_runs: DryRuns,
-        history: History,
-        provenance: Provenance,
-        notes: Notes,
-        days: Days,
-        settings: MemorySettings,
-        clock: Clock,
-    ) -> None:
-        self._days = days
-        self._settings = settings
-        self._clock = clock
-        self._dreams = dreams
-        self._asking = asking
-        self._distil = distil
-        self._sync = sync
-        self._sync_every = sync_every
-        self._copies = copies
-        self._tidying = tidying
-        self._dry_runs = dry_runs
-        self._history = history
-        self._provenance = provenance
-        self._notes = notes
-
-    @property
-    def table(self) -> MemoryWork:
-        """What the scheduler is handed."""
-        return MemoryWork(
-            close_day=self.close_day,
-            distil=self.distil,
-            dream_since=self._dreams.dream.last,
-            dream_gate=self.dream_gate,
-            dream=self.dream,
-            sync_team=self.sync_team,
-            sync_every=self._sync_every,
-            tidy_team=self.tidy_team,
-            teams=self._tidying.due,
-            unseen=self._history.unseen,
-            would=self._dry_runs.table,
-        )
-
-    async def close_day(self, context: JobContext) -> str:
-        scope, day = context.scope, context.day
-        context.progress(f"looking for what was said on {day} and is in no log yet")
-        return f"{counted(await self._close(scope, day, context.due), 'message')} added to the log of {day}"
-
-    async def close_log(self, scope: Scope) -> int:
-        """Close every day of a scope in log mode that is open, today up to now, and return how many messages came."""
-        unclosed = await self._days.unclosed(scope, self._clock())
-        return sum([await self._close(scope, due.day, due) for due in unclosed if due.day is not None])
-
-    async def _close(self, scope: Scope, day: date, due: Due) -> int:
-        begins, ends = due.since or day_bounds(scope, day)[0], due.at
-        # What extraction has looked at stands in the log in its words, or was not worth a line.
-        logged = await self._history.extracted_between(scope, begins, ends)
-        return await close_day(
-            scope,
-            day,
-            history=self._history,
-            notes=self._notes,
-            logged=logged,
-            between=(begins, ends),
-            ledger=self._provenance,
-            max_bytes=self._settings.write_max_bytes,
-        )
-
-    async def distil(self, context: JobContext) -> str:
-        progress = _Told(context)
-        return _told(await self._distil(context.scope, progress=progress), begun=progress.begun)
-
-    async def dream_gate(self, scope: Scope, firing: Firing) -> str:
-        gate = await (self._asking() if firing.dry else self._dreams.dream).due(scope)
-        return "" if gate is Gate.OPEN else gate.value
-
-    async def dream(self, context: JobContext) -> str:
-        progress = _Told(context)
-        done = await self._dreams(context.scope, forced=context.by_hand, progress=progress)
-        return _told(done, begun=progress.begun)
-
-    async def sync_team(self, context: JobContext) -> str:
-        context.progress("exchanging with the server of the team's memory")
-        try:
-            report = await self._sync.sync(context.scope)
-        except LeaseLost as error:
-            raise NotNow(_ELSEWHERE) from error
-        if report.pushed or report.deleted:
-            context.progress(f"{report.summary()}; bringing the other copies in step")
-            await self._copies.bring_in_step(context.scope, within=_PULL_SECONDS)
-        if report.failure is not None:
-            raise report.failure
-        return report.summary()
-
-    async def tidy_team(self, context: JobContext) -> str:
-        begun: list[str] = []
-
-        def progress(line: str) -> None:
-            begun.append(line)
-            context.progress(line)
-
-        try:
-            return await self._tidying.look(replace(context, progress=progress))
-        except LeaseLost as error:
-            if begun:
-                raise
-            raise NotNow(_ELSEWHERE) from error
-
-
-_SETTLED = (Ending.GATED, Ending.SPENT, Ending.STOPPED)
-"""Ends that are none of a failure: to try it again today would be against what somebody, or the budget, has said."""
-
-
-def _told(done: Consolidated, *, begun: bool) -> str:
-    """Return the run's outcome in one line; raises `JobFailed` where it did not end well, so that it is tried again.
-
-    A lease that was not to be had is no failure, and raises `NotNow`; one that was lost on the way is one, as it would
-    cost the model's work again at each tick.
-    """
-    if done.ending is Ending.BUSY and not begun:
-        raise NotNow(done.reason)
-    if not done.ending.good and done.ending not in _SETTLED:
-        raise JobFailed(done.reason if done.ending is Ending.FAILED else f"{done.ending.value}: {done.reason}")
-    touched = changes(len(done.touched), done.survival) if done.touched else ""
-    return "; ".join(part for part in (done.ending.value, touched, done.reason) if part)
-
-
-def _granted(settings: Settings) -> dict[str, Grant]:
-    """Return what the operator has given to other gateways, by token."""
-    return {
-        grant.token.get_secret_value(): Grant(author=name, repos=frozenset(grant.repos))
-        for name, grant in settings.memory.team_grants.items()
-    }
-
-
-def _constant(token: str) -> Callable[[], Awaitable[str]]:
-    async def given() -> str:
-        return token
-
-    return given
-
-
-def _http(settings: Settings, team_routes: Sequence[BaseRoute]) -> httpx.AsyncClient:
-    if settings.memory.team_server_url is not None:
-        return httpx.AsyncClient()
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=Starlette(routes=team_routes)))
+def _unused_files(settings: Settings, now: float) -> Iterator[Path]:
+    return unused(settings.memory_base / "homes", before=now - settings.attachments.keep_days * 86_400.0)

@@ -5,7 +5,10 @@ import secrets
 from adapters.base import Address
 from gateway.history import History
 from gateway.outbox import Outbox, Post, unrendered
+from memory.counts import counted
 from memory.scope import Scope
+
+__all__ = ["Notices", "counted"]
 
 
 class Notices:
@@ -32,8 +35,3 @@ class Notices:
         """Do the same with Markdown of any length, as it stands."""
         part = unrendered(text)
         await self._outbox.send([Post(key=key, principal=principal, address=Address.parse(conversation), part=part)])
-
-
-def counted(number: int, what: str, many: str = "") -> str:
-    """Return a number with what there are so many of; `many` where that takes more than an s."""
-    return f"{number} {what}" if number == 1 else f"{number} {many or what + 's'}"

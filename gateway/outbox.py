@@ -5,8 +5,8 @@
        +------retry-------+
     live: the message in which an answer is being shown; `enqueue` under its key makes it pending with the final part
 
-A row may hold Markdown instead of a part. It is rendered when it is delivered, and stays first in its line, pending
-again after each part, until its last one is sent.
+A row may hold Markdown, and the buttons below it, instead of a part. It is rendered when it is delivered, and stays
+first in its line, pending again after each part, until its last one is sent.
 
 `unsure` is set before a request goes out and cleared when its outcome is known. A row that is found unsure is looked
 for first, where the platform can tell; where it can't, the part is posted again with a label that says so.
@@ -16,7 +16,7 @@ import asyncio
 import random
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,7 +24,7 @@ import structlog
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from adapters.base import Adapter, Address, Outbound
+from adapters.base import Account, Adapter, Address, Button, Outbound
 from adapters.errors import AdapterError, Misconfigured, Permanent, Transient
 from gateway.consumer import Consumer
 from gateway.db.addresses import moved, within
@@ -46,13 +46,18 @@ _MAX_AGE_SECONDS = 24 * 3600.0  # an answer older than a day puzzles more than i
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Post:
-    """One part that is to be posted. The same `key` again replaces the part, it never posts a second time."""
+    """One part that is to be posted. The same `key` again replaces the part, it never posts a second time.
+
+    With `message_id` it takes the place of what that message shows; with `only_for` nobody else is to see it.
+    """
 
     key: str
     principal: str
     address: Address
     part: Mapping[str, Any]
     reply_to: str = ""
+    message_id: str = ""
+    only_for: Account | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,12 +69,13 @@ class _Rendered:
     rest: Mapping[str, Any] | None = None
 
 
-_MARKDOWN, _NEXT = "unrendered", "next"  # what a row's part holds until its Markdown is rendered
+_MARKDOWN, _BUTTONS, _NEXT = "unrendered", "below", "next"  # what a part holds until its Markdown is rendered
 
 
-def unrendered(markdown: str) -> Mapping[str, Any]:
-    """Return what stands for the parts of a Markdown text until an adapter renders it."""
-    return {_MARKDOWN: markdown, _NEXT: 0}
+def unrendered(markdown: str, buttons: Sequence[Button] = ()) -> Mapping[str, Any]:
+    """Return what stands for the parts of a Markdown text, with buttons, until an adapter renders it."""
+    below = {_BUTTONS: [asdict(each) for each in buttons]} if buttons else {}
+    return {_MARKDOWN: markdown, _NEXT: 0, **below}
 
 
 class Outbox:
@@ -180,7 +186,7 @@ class Outbox:
             if self._now() - row.created_at > _MAX_AGE_SECONDS:
                 await self._bury(row, "too old")
                 return
-            rendered = _rendered(row, adapter)
+            rendered = await _rendered(row, adapter)
             message_id = await self._post(row, adapter, rendered)
             if rendered.rest is not None:
                 await self._change(row, state="pending", part=dict(rendered.rest), unsure=False, attempts=0)
@@ -207,14 +213,15 @@ class Outbox:
             part=rendered.part,
             reply_to=row.reply_to,
             message_id=row.message_id,
+            only_for=Account.parse(row.only_for) if row.only_for else None,
         )
         if not row.unsure or post.message_id:
             return await adapter.deliver(post)
         if not adapter.capabilities.can_find:
             labelled = adapter.labelled(post.part, MAYBE_TWICE)
-            return await adapter.deliver(_with(post, part=labelled))
+            return await adapter.deliver(replace(post, part=labelled))
         found = await adapter.find(post, since=datetime.fromtimestamp(row.created_at, UTC))
-        return await adapter.deliver(_with(post, message_id=found) if found else post)
+        return await adapter.deliver(replace(post, message_id=found or ""))
 
     async def _again(self, row: OutboxRow, error: Exception, *, after: float | None, unsure: bool) -> None:
         backoff = min(2.0 ** min(row.attempts, 10), _LONGEST_BACKOFF) * random.uniform(0.5, 1.0)  # noqa: S311
@@ -241,8 +248,9 @@ class Outbox:
             platform=post.address.platform,
             conversation=str(post.address),
             part=dict(post.part),
+            only_for=str(post.only_for or ""),
             reply_to=post.reply_to,
-            message_id="",
+            message_id=post.message_id,
             state=state,
             unsure=unsure,
             attempts=0,
@@ -258,19 +266,12 @@ class Outbox:
         return self._clock().timestamp()
 
 
-def _rendered(row: OutboxRow, adapter: Adapter) -> _Rendered:
+async def _rendered(row: OutboxRow, adapter: Adapter) -> _Rendered:
     if _MARKDOWN not in row.part:
         return _Rendered(key=row.key, part=row.part)
-    parts, number = adapter.render(row.part[_MARKDOWN]), row.part[_NEXT]
+    number = row.part[_NEXT]
+    buttons = [Button(**each) for each in row.part.get(_BUTTONS, ())]
+    # A long one would hold up all others.
+    parts = await asyncio.to_thread(adapter.render, row.part[_MARKDOWN], buttons=buttons)
     rest = {**row.part, _NEXT: number + 1} if number + 1 < len(parts) else None
     return _Rendered(key=f"{row.key}:{number}", part=parts[number], rest=rest)
-
-
-def _with(post: Outbound, *, part: Mapping[str, Any] | None = None, message_id: str = "") -> Outbound:
-    return Outbound(
-        address=post.address,
-        key=post.key,
-        part=part or post.part,
-        reply_to=post.reply_to,
-        message_id=message_id,
-    )

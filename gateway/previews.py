@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from difflib import unified_diff
 from itertools import accumulate
 
+from gateway.buttons import Choice, short
 from gateway.staging import KEPT_DAYS, Staged
 
 _LINES = 40
@@ -29,6 +30,27 @@ def question(staged: Sequence[Staged], *, project: str) -> str:
             how_to_answer([each.number for each in staged]),
         ]
     )
+
+
+def answers(staged: Sequence[Staged]) -> list[Choice]:
+    """Return the buttons below a question: they share only what the question shows."""
+    if len(staged) > _AT_ONCE:
+        return [Choice(label="One by one", says="/team")]
+    numbers, every = " ".join(str(each.number) for each in staged), f", all {len(staged)}" if len(staged) > 1 else ""
+    return [
+        Choice(label=f"Yes{every}", says=f"/team yes {numbers}"),
+        Choice(label=f"No{every}", says=f"/team no {numbers}"),
+        *([Choice(label="One by one", says=f"/team show {numbers}")] if every else []),
+    ]
+
+
+def one_by_one(staged: Sequence[Staged]) -> list[Choice]:
+    """Return the buttons below a list: they answer each of the first few changes."""
+    return [
+        Choice(label=f"{label} {each.number} {short(each.name)}", says=f"/team {word} {each.number}")
+        for each in staged[:_AT_ONCE]
+        for label, word in (("Yes", "yes"), ("No", "no"))
+    ]
 
 
 def how_to_answer(numbers: Sequence[int]) -> str:

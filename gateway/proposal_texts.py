@@ -1,9 +1,10 @@
-"""How a proposal for a team's memory is put to those who decide on it. Buttons aside: it is answered by text."""
+"""How a proposal for a team's memory is put to those who decide on it: they answer by button or text."""
 
 import re
 from collections.abc import Mapping, Sequence
 from difflib import unified_diff
 
+from gateway.buttons import Choice
 from gateway.db.proposed import PENDING
 from gateway.previews import fenced
 from gateway.proposals import Proposal
@@ -13,6 +14,7 @@ from memory.team.proposal import Change
 SHORT, LONG = 30, 400
 """How many lines of the differences are shown when it is told, and when somebody asks for all of it."""
 _WIDTH = 300
+_OFFERED = 4
 _FACTS = 10
 _CONTEXT = 1
 
@@ -32,6 +34,15 @@ def how_to_answer(number: int) -> str:
         f"`/team accept {number}` does it, `/team refuse {number}` leaves everything as it is, "
         f"`/team show P{number}` shows all of it."
     )
+
+
+def answers(numbers: Sequence[int]) -> list[Choice]:
+    """Return the buttons that answer these proposals."""
+    return [
+        Choice(label=label if len(numbers) == 1 else f"{label} {number}", says=f"/team {label.lower()} {number}")
+        for number in numbers[:_OFFERED]
+        for label in ("Accept", "Refuse")
+    ]
 
 
 def whole(proposal: Proposal, before: Mapping[str, str]) -> str:

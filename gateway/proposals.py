@@ -17,8 +17,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Address, ChatKind
 from gateway.db.engine import Database
-from gateway.db.models import AccountRow, ChatRow, ProposalRow
+from gateway.db.models import AccountRow, ChatRow
 from gateway.db.proposed import ACCEPTING, PENDING, close, drop_proposed, key_of
+from gateway.db.team_models import ProposalRow
 from gateway.outbox import Outbox, Post
 from gateway.settings import Accounts
 from memory.ports import Clock
@@ -57,16 +58,16 @@ class Proposals:
         title: str,
         changes: Sequence[Change],
         removed: Sequence[str],
-        posts: Callable[[int], Sequence[Post]],
+        posts: Callable[[AsyncSession, int], Sequence[Post]],
     ) -> Proposal:
-        """Store a proposal together with what is posted about it, by its number."""
+        """Store a proposal together with what is posted about it, by its number, in one transaction."""
         row = self._row(project, seen, state=PENDING, title=title)
         row.changes = [{"key": each.key, "replaces": each.replaces, "text": each.text} for each in changes]
         row.removed = list(removed)
         async with self._database.write() as session:
             session.add(row)
             await session.flush()
-            await self._outbox.enqueue(session, posts(row.id))
+            await self._outbox.enqueue(session, posts(session, row.id))
             proposal = _proposal(row)
         self._outbox.wake()
         return proposal

@@ -1,11 +1,9 @@
 """Who said each fact of the notes, and which notes shaped an answer. Implements `memory.provenance.Ledger`."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -14,11 +12,15 @@ from adapters.base import Account
 from gateway.db.engine import Database
 from gateway.db.models import NOT_RECALLED, RULE_PREFIX, ErasureRow, FactRow, InboxRow, MessageRow, SessionRow, ShownRow
 from gateway.db.rows import add_missing, of_scope, some
-from memory.provenance import Moved, Placed, Source, Spoken, Witness, source
+from memory.provenance import Moved, Placed, Source, Spoken, Witness, fact_hash, goes_by, named_in, source
 from memory.scope import Scope
 
 _LATEST = 20  # "remember that" may mean what was said a while ago in the conversation, hardly more than this
+_LONG_AGO = 200  # where somebody is named as who said it
 _PERSON = "person:"
+
+Hears = Callable[[], Awaitable[Sequence[Spoken]]]
+"""Returns what a run acts on: what humans have said, oldest first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +48,27 @@ class Provenance:
         async with self._database.read() as session:
             return await _spoken(session, principal, MessageRow.session_id == session_id, *new)
 
+    async def said(self, session_id: int, now: Spoken, *, principal: str) -> list[Spoken]:
+        """Return what humans said last in a session, oldest first, and then what is being said in it `now`."""
+        async with self._database.read() as session:
+            here = MessageRow.session_id == session_id
+            return [*await _spoken(session, principal, here, latest=_LONG_AGO), now]
+
+    async def keep(self, scope: Scope, hears: Hears, witness: Witness, came: Sequence[Placed]) -> None:
+        """Record who said facts that are about to be written, where none is recorded for them there yet.
+
+        What the run has written in sum is recorded once more when it ends, in place of this; see `Witness.kept`.
+        """
+        heard = await hears()
+        async with self._database.write() as session:
+            rows = await _rows(session, scope, {fact.hash for fact in (*witness.gone, *came)})
+            known = {(row.note, row.fact_hash): row for row in rows}
+            new = {(fact.note, fact.hash): fact for fact in came if (fact.note, fact.hash) not in known}
+            for key in sorted(new):
+                who = _found(new[key], witness, heard, known)
+                if who is not None and await add_missing(session, _row(scope, new[key], who)):
+                    witness.kept.add(key)
+
     async def record_turn(
         self,
         session: AsyncSession,
@@ -60,7 +83,7 @@ class Provenance:
 
         `forgotten` are the facts that it has forgotten, by hash, and `back` those of them that it has written again.
         """
-        if witness.added or witness.gone:
+        if witness.added or witness.gone or witness.kept:
             here = MessageRow.session_id == session_id
             heard = await _spoken(session, scope.principal, here, latest=_LATEST)
             await _record(session, scope, witness, heard)
@@ -72,7 +95,7 @@ class Provenance:
 
     async def record(self, scope: Scope, witness: Witness, heard: Sequence[Spoken]) -> None:
         """Record what an extraction run has written."""
-        if witness.added or witness.gone:
+        if witness.added or witness.gone or witness.kept:
             async with self._database.write() as session:
                 await _record(session, scope, witness, heard)
 
@@ -83,6 +106,40 @@ class Provenance:
             for row in await _rows(session, scope, hashes):
                 found[row.fact_hash] = (*found.get(row.fact_hash, ()), _source(row))
         return found
+
+    async def named(self, scope: Scope, found: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return the accounts of those who stand with these facts as the ones who said them, by the facts' hashes.
+
+        A name under which several have spoken in this memory is nobody's: anybody can take any name.
+        """
+        names = {fact_hash(fact): named_in(fact) for fact in found}
+        spoken = await self._speakers(scope) if any(names.values()) else []
+        called = {
+            name: {account for speaker, account in spoken if goes_by(speaker, name)}
+            for name in frozenset[str]().union(*names.values())
+        }
+        return {
+            each: frozenset[str]().union(*(called[name] for name in those if len(called[name]) == 1))
+            for each, those in names.items()
+        }
+
+    async def _speakers(self, scope: Scope) -> list[tuple[str, str]]:
+        """Return under which names which accounts have spoken; of what is too long ago the account is empty."""
+        account = [InboxRow.payload["account"][part].as_string() for part in ("platform", "workspace", "user")]
+        here = (*of_scope(SessionRow, scope), MessageRow.principal == scope.principal, MessageRow.role == "user")
+        spoke = (
+            select(MessageRow.speaker, *account)
+            .join(SessionRow, SessionRow.id == MessageRow.session_id)
+            .outerjoin(InboxRow, InboxRow.id == MessageRow.inbox_id)
+            .where(*here, MessageRow.speaker != "")
+            .distinct()
+        )
+        async with self._database.read() as session:
+            rows = (await session.execute(spoke)).all()
+        return [
+            (name, str(Account(platform=platform, workspace=workspace or "", user=user)) if user else "")
+            for name, platform, workspace, user in rows
+        ]
 
     async def carry(self, scope: Scope, moves: Sequence[Moved]) -> None:
         """Give each new fact the source of the old one, where none is recorded for it yet."""
@@ -108,16 +165,11 @@ class Provenance:
                     known.add((line.note, line.hash))
                     await add_missing(session, _row(scope, line, source(spoken)))
 
-    def witness(self, scope: Scope, began: datetime, *, besides: Collection[str] = ()) -> Witness:
-        """Return the witness of a turn that began at `began`: it lets nothing be noted once something was forgotten.
-
-        `besides` holds the hashes of what the turn itself has forgotten: it knows what it does.
-        """
-        today = began.astimezone(ZoneInfo(scope.timezone)).date().isoformat()
-        return Witness(partial(self.erased_since, scope, began, besides=besides), today=today)
-
     async def erased_since(self, scope: Scope, moment: datetime, *, besides: Collection[str] = ()) -> bool:
-        """Return whether anything of this scope, besides the facts of these hashes, was forgotten since `moment`."""
+        """Return whether anything of this scope, besides the facts of these hashes, was forgotten since `moment`.
+
+        What is being forgotten at this moment counts, whenever that was begun.
+        """
         since = (*of_scope(ErasureRow, scope), ErasureRow.at >= moment.timestamp())
         other = select(ErasureRow.id).where(*since, ErasureRow.fact_hash.not_in(list(besides))).limit(1)
         async with self._database.read() as session:
@@ -175,11 +227,18 @@ async def _spoken(
 
 async def _record(session: AsyncSession, scope: Scope, witness: Witness, heard: Sequence[Spoken]) -> None:
     gone = witness.gone
-    rows = await _rows(session, scope, {fact.hash for fact in (*gone, *witness.added)})
+    rows = await _rows(
+        session, scope, {*(fact.hash for fact in (*gone, *witness.added)), *(h for _, h in witness.kept)}
+    )
     known = {(row.note, row.fact_hash): row for row in rows}
+    kept = {key: known.pop(key) for key in witness.kept if key in known}  # its own: by now it may be known better
     new = {(fact.note, fact.hash): fact for fact in witness.added}
-    found = {key: _found(fact, witness, heard, known) for key, fact in new.items()}
+    found = {
+        key: _found(fact, witness, heard, known) or (_source(kept[key]) if key in kept else None)
+        for key, fact in new.items()
+    }
     stale = [known[key].id for key in (*new, *((fact.note, fact.hash) for fact in gone)) if key in known]
+    stale += [row.id for row in kept.values()]
     await session.execute(delete(FactRow).where(*of_scope(FactRow, scope), FactRow.id.in_(stale)))
     for key in sorted(found):  # in one order, so that two writers never wait for each other
         if (who := found[key]) is not None:

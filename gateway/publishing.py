@@ -5,7 +5,7 @@ its line in the index, then who said it, and only then is the change over: whoev
 again, and finds what is done already.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,12 +17,12 @@ import structlog
 
 from gateway.provenance import Provenance
 from gateway.staging import Staged, Staging
-from gateway.team_exchanges import TeamExchanges, exchanged
+from gateway.team_exchanges import TeamExchanges, exchanged, reached, why_resting
 from memory.authorship import bylines, signed, unsigned
-from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
+from memory.errors import Conflict, LeaseLost, NoteMissing, PathRefused, WriteRefused
 from memory.index import INDEX, merged, pointers, with_pointer
 from memory.merging import rebased
-from memory.notes import Note, NoteMissing, Notes
+from memory.notes import Note, Notes
 from memory.paths import contained
 from memory.ports import Clock
 from memory.provenance import Spoken, Witness
@@ -45,6 +45,8 @@ class Answered:
     told: str
     shared: str = ""
     """The name of what is shared, whether by this answer or before it."""
+    text_hash: str | None = None
+    """Of what was put there, empty for a deletion; None: it is whatever lies there, as other lines join in."""
     anew: Staged | None = None
 
 
@@ -83,7 +85,9 @@ class Publishing:
         when = f"{self._clock():%Y-%m-%d %H:%M} UTC"
         await self._staging.close(scope, number, "published", f"it was shared on {when}")
         log.info("team_change_published", principal=scope.principal, project=scope.project)
-        return Answered(number=number, told="Shared." if staged.text is not None else "Deleted.", shared=staged.name)
+        put = None if staged.is_index else hash_of(staged.text)
+        told = "Shared." if staged.text is not None else "Deleted."
+        return Answered(number=number, told=told, shared=staged.name, text_hash=put)
 
     async def discard(self, scope: Scope, number: int) -> Answered:
         """Drop a change; nothing of it is kept."""
@@ -91,6 +95,27 @@ class Publishing:
         if await self._staging.discard(scope, number, f"it was dropped on {when}"):
             return Answered(number=number, told="Dropped: it is shared with nobody.")
         return answered_before(number, await self._staging.of(scope, number))
+
+    async def reached(self, scope: Scope, shared: Sequence[Answered]) -> str:
+        """Bring the copy in line with the server, and say whether it has what was shared."""
+        report, rest = await self.tell_server(scope), self._sync.resting(scope)
+        if rest is not None:
+            return (
+                f"The server does not have it, as **nothing is pushed for now**: {why_resting(rest, scope.timezone)}."
+            )
+        if report is None or report.failure is not None:
+            why = f" ({report.failure})" if report is not None else ""
+            return f"The server may not have it yet{why}; the next exchange brings it there."
+        lies = {each.shared: each.text_hash for each in shared}
+        wanted = {name: await self._lying(scope, name) if put is None else put for name, put in lies.items()}
+        return reached(report, await self._sync.state(scope), wanted)
+
+    async def _lying(self, scope: Scope, name: str) -> str:
+        try:
+            present = await _read(self._notes, scope, _place(scope, name))
+        except PathRefused:
+            return ""
+        return present.hash if present is not None else ""
 
     async def tell_server(self, scope: Scope) -> SyncReport | None:
         """Bring the copy in line with the server; None if that did not come to its end in time."""

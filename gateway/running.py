@@ -17,7 +17,9 @@ from gateway.errors import StartRefused
 from gateway.extraction import Extractions
 from gateway.inbox import Inbox
 from gateway.intake import Intake
+from gateway.signs import Signs
 from gateway.worker import Worker
+from memory.lease_names import EXTRACTING
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +37,7 @@ class Gateway:
     inbox: Inbox
     intake: Intake
     worker: Worker
+    signs: Signs
     extractions: Extractions
     identities: dict[str, Identity]
     web: Starlette
@@ -52,7 +55,7 @@ class Gateway:
         if core.database.is_sqlite:
             await self.inbox.take_over()
             await core.outbox.take_over()
-            await core.leases.take_over("extract")  # nothing but a gateway extracts
+            await core.leases.take_over(EXTRACTING)  # nothing but a gateway extracts
         async with asyncio.TaskGroup() as group:
             turns = group.create_task(self.worker.run())
             extractions = group.create_task(self.extractions.run())
@@ -84,6 +87,7 @@ class Gateway:
         await _finish(extractions, self.core.settings.memory.extraction_drain)
         self.core.outbox.close()
         await _finish(deliveries, _SETTLE_SECONDS)
+        await self.signs.aclose()
 
     @asynccontextmanager
     async def _serving_http(self, announce: Callable[[str], None]) -> AsyncIterator[None]:
@@ -93,8 +97,8 @@ class Gateway:
                 base = await stack.enter_async_context(serving(self.web, host=host, port=port))
             except OSError as error:
                 raise StartRefused(
-                    f"{host}:{port} can't be listened on: {error.strerror}. "
-                    "Stop what uses it, or set REVERIE_HTTP to another host:port."
+                    f"{host}:{port} can't be listened on: {error.strerror}",
+                    cure="Stop what uses it, or set REVERIE_HTTP to another host:port.",
                 ) from error
             announce(f"HTTP      on, {base} (/healthz, /readyz)")
             yield

@@ -158,7 +158,8 @@ class Scopes:
 
     def _former(self, principal: str, project: str) -> Scope:
         declared = self._settings.projects.get(project)
-        former = ProjectRef(name=project, root=declared.root if declared else None) if project else None
+        root, repo = (declared.root, declared.repo or project) if declared else (None, "")
+        former = ProjectRef(name=project, root=root, repo=repo) if project else None
         return self._homes.scope(
             principal=principal,
             project=former,

@@ -23,7 +23,6 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -37,7 +36,9 @@ from pydantic_settings import (
 from adapters.base import Account, Address
 from adapters.slack.settings import SlackSettings
 from adapters.telegram.settings import TelegramSettings
+from gateway import settings_faults
 from gateway.errors import StartRefused
+from gateway.settings_faults import Sources
 from memory.instructions.settings import InstructionSettings
 from memory.scope import Mode
 from memory.settings import MemoryEnv, MemorySettings
@@ -58,6 +59,11 @@ _FIXED_NAMES: Mapping[str, tuple[str, ...]] = {
     "ANTHROPIC_BASE_URL": ("model", "base_url"),
 }
 
+# What memory's own part of the environment is called; see `memory.settings`.
+_READ_ELSEWHERE = frozenset(
+    {"REVERIE_DISABLE_AUTO_MEMORY", "REVERIE_MEMORY_PATH_OVERRIDE", "REVERIE_REMOTE", "REVERIE_SIMPLE"}
+)
+
 
 def _read_list(read: Callable[[str], object]) -> Callable[[object], object]:
     def listed(value: object) -> object:
@@ -67,21 +73,36 @@ def _read_list(read: Callable[[str], object]) -> Callable[[object], object]:
     return listed
 
 
-def _address(text: str) -> str:
-    return str(Address.parse(text))
-
-
 def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise ValueError(f"{name!r} is no IANA time zone (write e.g. Europe/Berlin)") from error
+        raise ValueError(f"{name!r} is no IANA time zone (Europe/Berlin is one)") from error
     return name
 
 
-_FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
+def _whole_path(path: Path) -> Path:
+    whole = path.expanduser()
+    if not whole.is_absolute():  # the project's memory is named after it, and would move with the working directory
+        raise ValueError(f"{str(path)!r} is relative: write the whole path, from / or ~/ on")
+    return whole
+
+
+_Forms = Mapping[str, tuple[re.Pattern[str], str]]
+_PEOPLE: _Forms = {
     "telegram": (re.compile(r"[1-9][0-9]*", re.ASCII), "telegram:42, with the person's number and not their @name"),
     "slack": (re.compile(r"[A-Z0-9]+/[A-Z0-9]+", re.ASCII), "slack:T1/U1, in capitals"),
+    "terminal": (re.compile(r"\w+", re.ASCII), "terminal:local"),
+}
+_CHATS: _Forms = {
+    "telegram": (
+        re.compile(r"-?[1-9][0-9]*(/[0-9]+)?", re.ASCII),
+        "telegram:-1001234, with the chat's number and not its @name; telegram:-1001234/7 is one topic of it",
+    ),
+    "slack": (
+        re.compile(r"[A-Z0-9]+/[A-Z0-9]+(/[0-9]+\.[0-9]+)?", re.ASCII),
+        "slack:T1/C1, in capitals; slack:T1/C1/1700000000.000100 is one thread of it",
+    ),
     "terminal": (re.compile(r"\w+", re.ASCII), "terminal:local"),
 }
 
@@ -89,15 +110,33 @@ _FORMS: Mapping[str, tuple[re.Pattern[str], str]] = {
 def account_of(text: str) -> Account:
     """Read an account that a person wrote; raises `ValueError` for one that nobody can ever have."""
     account = Account.parse(text)
-    form, example = _FORMS.get(account.platform, (None, "one of: telegram, slack, terminal"))
-    if form is None or not form.fullmatch(str(account).partition(":")[2]):
-        raise ValueError(f"{text!r} is nobody's id: write {example}")
+    _check_form(account, text, _PEOPLE, "nobody's id")
     return account
 
 
+def chat_of(text: str) -> Address:
+    """Read a chat that a person wrote, or a topic or thread; raises `ValueError` for one that can't be there."""
+    address = Address.parse(text)
+    _check_form(address, text, _CHATS, "no chat's id")
+    return address
+
+
+def _check_form(named: Account | Address, text: str, forms: _Forms, fault: str) -> None:
+    form, example = forms.get(named.platform, (None, f"one of: {', '.join(forms)}"))
+    if form is None or not form.fullmatch(str(named).partition(":")[2]):
+        raise ValueError(f"{text!r} is {fault}: write {example}")
+
+
+def _says(text: str, name: str) -> bool:
+    """Whether a text holds a name as a word; between words of a script without spaces it stands in no gap."""
+    word = re.escape(name.casefold())
+    return re.search(rf"(?<!\w){word}(?!\w)" if name.isascii() else word, text.casefold()) is not None
+
+
 Accounts = Annotated[tuple[Account, ...], NoDecode, BeforeValidator(_read_list(account_of))]
-Addresses = Annotated[tuple[Address, ...], NoDecode, BeforeValidator(_read_list(Address.parse))]
+Addresses = Annotated[tuple[Address, ...], NoDecode, BeforeValidator(_read_list(chat_of))]
 Zone = Annotated[str, AfterValidator(_zone)]
+Root = Annotated[Path, AfterValidator(_whole_path)]
 
 
 class _Section(BaseModel):
@@ -126,6 +165,11 @@ class ModelSettings(_Section):
     patience: float = Field(default=3600.0, ge=0)
     """Seconds that a message waits for a model that is down before it is set aside with a word to the person."""
 
+    @property
+    def is_set(self) -> bool:
+        """Whether a model is named, the public API's or another server's; otherwise the built-in stand-in answers."""
+        return self.api_key is not None or self.base_url is not None
+
 
 class AccessSettings(_Section):
     """Who may talk to the bot."""
@@ -140,11 +184,53 @@ class AccessSettings(_Section):
 class ProjectSettings(_Section):
     """Named work that chats are bound to."""
 
-    root: Path | None = None
+    root: Root | None = None
     repo: str = ""
     chats: Addresses = ()
     members: Accounts = ()
     """People whose private chat, bound to this project, may load its team memory."""
+
+
+class AttachmentSettings(_Section):
+    """What is taken of what comes along with messages."""
+
+    most: int = Field(default=20, ge=0, le=100)
+    """Of one message."""
+    picture_bytes: int = Field(default=10_000_000, ge=1)
+    file_bytes: int = Field(default=30_000_000, ge=1)
+    fetch_seconds: float = Field(default=120.0, gt=0)
+    """For one of them, the transcribing of a voice message included."""
+    request_bytes: int = Field(default=20_000_000, ge=1)
+    """Of base64 in one request, newest first; the API takes 32 MB in all."""
+    keep_days: float = Field(default=30.0, gt=0)
+    """A file that no request has needed for so long is deleted."""
+
+
+class ToolSettings(_Section):
+    """What tools may do by themselves."""
+
+    ask: tuple[str, ...] = ()
+    """Tools that are run only when the person says so, each time or for the rest of a conversation."""
+    ask_seconds: float = Field(default=300.0, gt=0)
+    """How long the question waits; no answer is a no."""
+
+
+class VoiceSettings(_Section):
+    """What listens to voice messages."""
+
+    command: tuple[str, ...] = ()
+    """A program and its arguments, which prints what is said in `{file}`; `{language}` may stand there too. None: voice
+    messages can't be listened to."""
+    seconds: float = Field(default=100.0, gt=0)
+
+
+class ReplySettings(_Section):
+    """What is shown besides answers."""
+
+    acknowledge: bool = True
+    """A message that must wait for another one of its conversation is marked as seen until it is answered."""
+    footer: bool = False
+    """An answer ends with a line of what it took: the model, tokens, notes that came to mind, seconds."""
 
 
 class ChatSettings(_Section):
@@ -152,6 +238,14 @@ class ChatSettings(_Section):
 
     mode: Mode | None = None
     timezone: Zone | None = None
+    answer: Literal["addressed", "all"] = "addressed"
+    """Which messages of a group are answered: those that mention the bot, answer it or name it, or all that it sees."""
+    names: tuple[str, ...] = ()
+    """What else the bot is called here: a message that says one of these names is for it."""
+
+    def hears(self, text: str) -> bool:
+        """Whether a message that does not address the bot by the platform's means is for it all the same."""
+        return self.answer == "all" or any(_says(text, name) for name in self.names)
 
 
 class Settings(BaseSettings):
@@ -184,14 +278,20 @@ class Settings(BaseSettings):
     instructions: InstructionSettings = InstructionSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
     projects: dict[str, ProjectSettings] = Field(default_factory=dict)
-    chats: dict[Annotated[str, AfterValidator(_address)], ChatSettings] = Field(default_factory=dict)
+    attachments: AttachmentSettings = Field(default_factory=AttachmentSettings)
+    tools: ToolSettings = Field(default_factory=ToolSettings)
+    voice: VoiceSettings = Field(default_factory=VoiceSettings)
+    reply: ReplySettings = Field(default_factory=ReplySettings)
+    chats: dict[Annotated[str, AfterValidator(lambda text: str(chat_of(text)))], ChatSettings] = Field(
+        default_factory=dict
+    )
 
     @field_validator("http")
     @classmethod
     def _host_and_port(cls, value: str) -> str:
         host, colon, port = value.rpartition(":")
         if not (host and colon and port.isdecimal() and int(port) < 65536):
-            raise ValueError(f"{value!r} is not host:port (write e.g. 127.0.0.1:8710)")
+            raise ValueError(f"{value!r} is not host:port (127.0.0.1:8710 is one)")
         return value
 
     @model_validator(mode="after")
@@ -232,6 +332,14 @@ class Settings(BaseSettings):
         """The database's URL; SQLite in the home unless set otherwise."""
         return self.database_url or f"sqlite+aiosqlite:///{self.home / 'reverie.db'}"
 
+    @property
+    def own_paths(self) -> tuple[Path, ...]:
+        """Every directory and file of the gateway's own: nothing there is read as a part of a project."""
+        scheme, _, file = self.database.partition(":///")
+        database = [Path(file.partition("?")[0])] if scheme.startswith("sqlite") and file else []
+        cache = [self.cache] if self.cache else []
+        return tuple(each.absolute() for each in (self.home, self.memory_base, self.managed_dir, *cache, *database))
+
     def project_of(self, *names: Address) -> tuple[str, ProjectSettings] | None:
         """Return the project that the chat is bound to; a topic or thread goes with its chat unless bound itself.
 
@@ -256,12 +364,17 @@ def home_directory(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("REVERIE_HOME") or Path.home() / ".reverie").expanduser().absolute()
 
 
+def files_of(home: Path, managed: Path) -> list[Path]:
+    """Return the files that settings are read from, the policy's first; none need be there."""
+    return [managed / "reverie.toml", home / "reverie.local.toml", home / "reverie.toml"]
+
+
 def load(environ: Mapping[str, str] = os.environ, *, read_files: bool = True) -> Settings:
     """Read the settings; raises `StartRefused` with the file or variable, the fault and the cure."""
     home = home_directory(environ)
     managed = Path(environ.get("REVERIE_MANAGED_DIR") or "/etc/reverie")
-    files = [managed / "reverie.toml", home / "reverie.local.toml", home / "reverie.toml"] if read_files else []
-    policy, *own = [_read(file) for file in files] or [{}]
+    files = files_of(home, managed) if read_files else []
+    policy, *own = trees = [_read(file) for file in files] or [{}]
 
     class _Located(Settings):
         """The settings with this process's files as sources."""
@@ -282,9 +395,16 @@ def load(environ: Mapping[str, str] = os.environ, *, read_files: bool = True) ->
         found = _Located()
         return found.model_copy(update={"memory": MemoryEnv.read(environ).applied(found.memory)})
     except ValidationError as error:
-        raise StartRefused(_explain(error)) from error
+        read = list(zip(files, trees, strict=False))  # no file, one empty tree
+        sources = Sources(files=read, environ=environ, fixed=_FIXED_NAMES)
+        raise settings_faults.told(error, Settings, sources) from None  # it quotes what was refused, be it a token
     except SettingsError as error:
-        raise StartRefused(f"The environment doesn't fit: {error}. Lists go with commas, tables as JSON.") from error
+        raise settings_faults.told_unreadable(error) from error
+
+
+def misspelt(environ: Mapping[str, str]) -> list[str]:
+    """Return a clause for each variable that begins as ours do and that nothing reads."""
+    return list(settings_faults.misspelt(environ, Settings, besides=_READ_ELSEWHERE))
 
 
 class _Environment(EnvSettingsSource):
@@ -321,28 +441,18 @@ def _read(file: Path) -> dict[str, Any]:
         return {}
     except NotADirectoryError as error:
         raise StartRefused(
-            f"{file.parent} is not a folder. Set REVERIE_HOME (or REVERIE_MANAGED_DIR) to one, or move the file away."
+            f"{file.parent} is not a folder",
+            cure="Set REVERIE_HOME (or REVERIE_MANAGED_DIR) to one, or move the file away.",
         ) from error
     except tomllib.TOMLDecodeError as error:
-        raise StartRefused(f"{file} is not valid TOML: {error}. Mend that line, or move the file away.") from error
+        raise StartRefused(
+            f"{file} is not valid TOML: {error}", cure="Mend that line, or move the file away."
+        ) from error
     except RecursionError as error:
-        raise StartRefused(f"{file} is nested too deeply to be settings. Mend it, or move it away.") from error
+        raise StartRefused(f"{file} is nested too deeply to be settings", cure="Mend it, or move it away.") from error
     except UnicodeDecodeError as error:
-        raise StartRefused(f"{file} is not UTF-8 text. Save it as UTF-8, or move it away.") from error
+        raise StartRefused(f"{file} is not UTF-8 text", cure="Save it as UTF-8, or move it away.") from error
     except OSError as error:
         raise StartRefused(
-            f"{file} can't be read: {error}. Give this user the right to read it, or move it away."
+            f"{file} can't be read: {error}", cure="Give this user the right to read it, or move it away."
         ) from error
-
-
-_UNKNOWN = "there is no such setting (misspelt, or in the wrong section?)"
-
-
-def _told(fault: ErrorDetails) -> str:
-    return _UNKNOWN if fault["type"] == "extra_forbidden" else fault["msg"].removeprefix("Value error, ")
-
-
-def _explain(error: ValidationError) -> str:
-    found = error.errors(include_input=False, include_url=False)
-    faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {_told(fault)}" for fault in found)
-    return f"The settings don't fit: {faults}. Mend them in reverie.toml or in the variables REVERIE_<SECTION>__<KEY>."

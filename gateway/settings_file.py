@@ -87,6 +87,8 @@ TEMPLATE = """\
 # Unset: this gateway's own store. Else another server, and the token that it gave out:
 # team_server_url = "https://team.example.org"
 # team_token = ""
+# More headers for it, if it wants any: { "beta" = "its value" }
+# team_headers = {}
 # team_grants = {}
 # team_timeout = 30.0
 # team_pull_deadline = 2.0

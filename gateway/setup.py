@@ -84,7 +84,7 @@ def _write_answers(file: Path, before: str | None, new: Answers) -> None:
     except ValueError as error:
         names = ", ".join(".".join(filter(None, place)) for place in new)
         raise StartRefused(
-            f"{file} can't be changed from here: {error}. Write {names} into it yourself, or move it away."
+            f"{file} can't be changed from here: {error}", cure=f"Write {names} into it yourself, or move it away."
         ) from None  # the cause may quote a secret
     kept = _write(file.parent, text)
     if kept:
@@ -233,7 +233,9 @@ def _parsed(file: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise StartRefused(f"{file} is not valid TOML: {error}. Mend that line, or move the file away.") from error
+        raise StartRefused(
+            f"{file} is not valid TOML: {error}", cure="Mend that line, or move the file away."
+        ) from error
 
 
 def _write(home: Path, text: str) -> str:
@@ -261,7 +263,7 @@ def _free_name(home: Path) -> str:
 def _unwritable(file: Path, error: Exception) -> StartRefused:
     reason = getattr(error, "strerror", None) or str(error)
     return StartRefused(
-        f"{file} can't be written: {reason}. Give this user the folder, or set REVERIE_HOME to another."
+        f"{file} can't be written: {reason}", cure="Give this user the folder, or set REVERIE_HOME to another."
     )
 
 

@@ -18,11 +18,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from adapters.base import Account
 from gateway.db.engine import Database
 from gateway.db.marks import in_line
-from gateway.db.models import MessageRow, StagedRow
+from gateway.db.models import MessageRow
 from gateway.db.staged import OPEN, SHARING, close
-from memory.index import INDEX, pointers, rewritten, with_pointer, without
+from gateway.db.team_models import StagedRow
+from memory.errors import WriteRefused
+from memory.index import INDEX, lines_of, pointers, rewritten, with_pointer, without
 from memory.ports import Clock
 from memory.scope import Scope
+from memory.team.local import why_not_kept
 from memory.team_notes import hash_of
 
 KEPT_DAYS = 30
@@ -117,6 +120,24 @@ class Staging:
             rows = await session.scalars(select(StagedRow).where(*waits).order_by(StagedRow.number))
             return [_staged(row) for row in rows]
 
+    async def all_for(self, scope: Scope, run: str) -> list[int]:
+        """Return the numbers of all that waits when a turn first asks for it, whatever has become of it since.
+
+        A turn that is run again after a crash so means what it meant, and no more: what it has done already is told,
+        and what took a change's place meanwhile, which nobody has seen, is not answered with it.
+        """
+        settled = (*_of(scope), StagedRow.run == run, StagedRow.number > 0)
+        waits = (*_of(scope), StagedRow.state == "pending", StagedRow.staged_at > self._expired())
+        async with self._database.write() as session:
+            await in_line(session, scope.principal, scope.project)
+            numbers = (await session.scalars(select(StagedRow.number).where(*settled))).all()
+            if not numbers:
+                rows = (await session.scalars(select(StagedRow).where(*waits))).all()
+                for row in rows:
+                    row.run = run
+                numbers = [row.number for row in rows]
+        return sorted(numbers)
+
     async def of(self, scope: Scope, number: int) -> Staged | None:
         """Return the change with this number, whatever became of it; None if there is none."""
         this = (*_of(scope), StagedRow.number == number, StagedRow.number > 0)
@@ -170,6 +191,7 @@ class Staging:
             if row is None:
                 return None
             newer = _copy(row)
+            newer.run = ""
             newer.body, newer.base, newer.replaces, newer.pointer = text, base, hash_of(base), pointer
             session.add(newer)
             return _staged(await self._numbered(session, scope, newer))
@@ -209,7 +231,12 @@ class RunShelf:
         return text
 
     async def put(self, name: str, text: str | None, *, present: str | None) -> None:
-        """Keep a change before returning; it takes the place of a draft of the same file."""
+        """Keep a change before returning; it takes the place of a draft of the same file.
+
+        Raises `WriteRefused` for a name under which nothing ever reaches the others: nobody is asked of that.
+        """
+        if text is not None and (reason := why_not_kept(name)):
+            raise WriteRefused(f"nothing with this name is shared with the team, as {reason}: give it another")
         now = self._clock().timestamp()
         async with self._database.write() as session:
             await in_line(session, self._scope.principal, self._scope.project)
@@ -350,4 +377,4 @@ def _target(name: str, index: str) -> str:
 
 
 def _same_lines(one: str, other: str) -> bool:
-    return sorted(filter(None, one.splitlines())) == sorted(filter(None, other.splitlines()))
+    return sorted(filter(None, lines_of(one))) == sorted(filter(None, lines_of(other)))

@@ -70,7 +70,8 @@ async def _open(stack: AsyncExitStack, name: str, app: Starlette, port: int) -> 
         return await stack.enter_async_context(serving(app, port=port))
     except OSError as error:
         raise StartRefused(
-            f"Port {port} for {name} can't be listened on: {error.strerror}. Give another one, or 0 for any free one."
+            f"Port {port} for {name} can't be listened on: {error.strerror}",
+            cure="Give another one, or 0 for any free one.",
         ) from error
 
 

@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from gateway.scopes import Scopes
 from gateway.settings import Settings
-from gateway.team_exchanges import why_resting
+from gateway.team_exchanges import reached, why_resting
 from memory.errors import LeaseLost
 from memory.judgement import Sources
 from memory.notes import Notes
@@ -20,6 +20,8 @@ from memory.team.client import Rest
 from memory.team.forgotten import Forgotten, holds_any
 from memory.team.proposal import holds_copies, remove_copies
 from memory.team.report import SyncReport
+from memory.team.shared_pull import SharedPull
+from memory.team.state import SyncState
 from memory.team.tidy import Material, gather
 
 
@@ -29,11 +31,14 @@ class Sync(Protocol):
     async def sync(self, scope: Scope) -> SyncReport:
         """Pull, then push."""
 
-    async def pull(self, scope: Scope, *, within: float) -> None:
+    async def pull(self, scope: Scope, *, within: float, shared: SharedPull | None = None) -> None:
         """Only pull, for at most so many seconds."""
 
     def resting(self, scope: Scope) -> Rest | None:
         """Return why nothing of a scope's copy is pushed; None if it is."""
+
+    async def state(self, scope: Scope) -> SyncState:
+        """Return where a scope's copy stands with the server."""
 
 
 class TeamCopies:
@@ -65,10 +70,12 @@ class TeamCopies:
     async def bring_in_step(self, scope: Scope, *, within: float) -> None:
         """Have the other copies know what this one has told the server, so that what is next edited is no conflict.
 
-        Each has `within` seconds for that; what is missed is left to its next exchange.
+        Each has `within` seconds for that; what is missed is left to its next exchange. The server is asked once for
+        all that know the same.
         """
+        shared = SharedPull()
         for other in await self.others(scope):
-            await self._sync.pull(other, within=within)
+            await self._sync.pull(other, within=within, shared=shared)
 
     async def forgotten(self, copies: Sequence[Scope]) -> frozenset[str]:
         """Return the hashes of what was forgotten in any of them."""
@@ -89,11 +96,23 @@ class TeamCopies:
 
     async def exchange(self, scope: Scope) -> str:
         """Bring a copy in line with the server; returns why that was not done, "" if it was."""
+        return (await self._exchanged(scope))[1]
+
+    async def bring(self, scope: Scope, wanted: Mapping[str, str]) -> tuple[bool, str]:
+        """Do so, and return whether these texts, by key and hash, are with the server then, and what is to be said."""
+        report, failure = await self._exchanged(scope)
+        if rests := self.resting(scope):
+            return False, f"The server does not have it, as nothing is pushed for now: {rests}."
+        if report is None or failure:
+            return False, f"The server does not have it yet ({failure}); the next exchange brings it there."
+        return True, reached(report, await self._sync.state(scope), wanted)
+
+    async def _exchanged(self, scope: Scope) -> tuple[SyncReport | None, str]:
         try:
-            failure = (await self._sync.sync(scope)).failure
+            report = await self._sync.sync(scope)
         except LeaseLost:
-            return "another exchange of it is under way"
-        return "" if failure is None else str(failure)
+            return None, "another exchange of it is under way"
+        return report, "" if report.failure is None else str(report.failure)
 
     def resting(self, scope: Scope) -> str:
         """Return why nothing of a copy is pushed for now, and what helps; "" if it is."""

@@ -4,7 +4,7 @@ Implements `memory.team.state.SyncStates` and `memory.team.forgotten.Forgotten`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,14 @@ from sqlalchemy import delete, exists, or_, select
 from adapters.base import Address
 from gateway.access import is_shared, names_of
 from gateway.db.engine import Database
-from gateway.db.models import ErasureRow, FactRow, SessionRow, SyncRow
+from gateway.db.models import ErasureRow, FactRow, SessionRow
+from gateway.db.team_models import SyncRow
 from gateway.settings import Settings
 from memory.paths import TEAM, Homes, ProjectRef
 from memory.scope import Part, Scope
 from memory.team.local import Skip
 from memory.team.state import SyncState
+from memory.team.wire import plain_tag
 
 ScopesOf = Callable[[Sequence[tuple[Address, str]]], Awaitable[Sequence[Scope]]]
 """Says of each conversation and principal in turn what may be touched there."""
@@ -50,11 +52,18 @@ class DatabaseSyncStates:
 
 
 def _state(stored: Mapping[str, Any]) -> SyncState:
-    """Return a state as it was stored; where an older version kept no refusals, everything is asked for once more."""
+    """Return a state as it was stored, maybe by an older version that kept other things of it.
+
+    Everything is asked for once more where that kept no refusals, or a tag that can't be sent.
+    """
     kept = stored.get("refused")
     refused = tuple(Skip(key=each["key"], reason=each["reason"], rules=tuple(each["rules"])) for each in kept or ())
-    state = SyncState(**{**stored, "refused": refused})
-    return state if kept is not None else replace(state, checksum=None)
+    known = {name: value for name, value in stored.items() if name in _FIELDS}
+    checksum = plain_tag(stored.get("checksum")) if kept is not None else None
+    return SyncState(**{**known, "refused": refused, "checksum": checksum})
+
+
+_FIELDS = frozenset(each.name for each in fields(SyncState))
 
 
 class DatabaseForgotten:
@@ -109,11 +118,19 @@ class FormerMembers:
             if (place := next(filter(partial(self._is_bound, copy), talks[copy.principal]), None)) is not None
         ]
         parts = {(scope.principal, scope.project) for scope in await self._scopes_of(bound) if _has_part(scope)}
+        left = [each for each in held if (each[0].principal, each[0].project) not in parts]
+        in_use = await self._in_use([(place, copy.principal) for copy, _ in left for place in talks[copy.principal]])
         return [
             (replace(copy, team_dir=None, readable=copy.writable, project_root=None), directory)
-            for copy, directory in held
-            if (copy.principal, copy.project) not in parts
+            for copy, directory in left
+            if directory not in in_use
         ]
+
+    async def _in_use(self, places: Sequence[tuple[Address, str]]) -> frozenset[Path]:
+        """Return the directories that are some project's copy there: one may have another name than the copy had."""
+        found = [scope for scope in await self._scopes_of(places) if _has_part(scope)]
+        copies = (self._copy(scope.principal, scope.project) for scope in found)
+        return frozenset(copy[1] for copy in copies if copy is not None)
 
     def _copy(self, principal: str, project: str) -> tuple[Scope, Path] | None:
         """Return the scope that a member has, with the directory of the copy; None where there can be none."""

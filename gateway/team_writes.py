@@ -5,10 +5,11 @@ from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from adapters.base import Address, Inbound
+from adapters.base import Account, Address, Inbound
+from gateway.buttons import Buttons
 from gateway.db.engine import Database
 from gateway.outbox import Outbox, Post, unrendered
-from gateway.previews import question
+from gateway.previews import answers, question
 from gateway.staging import Origin, Staging
 from memory.authorship import Byline, byline
 from memory.facts import facts
@@ -23,13 +24,21 @@ class TeamWrites:
     """Hands out the notes of a run, and asks the person of what it has staged."""
 
     def __init__(
-        self, notes: TeamNotes, staging: Staging, database: Database, outbox: Outbox, settings: MemorySettings
+        self,
+        notes: TeamNotes,
+        staging: Staging,
+        database: Database,
+        outbox: Outbox,
+        settings: MemorySettings,
+        *,
+        buttons: Buttons,
     ) -> None:
         self._notes = notes
         self._staging = staging
         self._database = database
         self._outbox = outbox
         self._settings = settings
+        self._buttons = buttons
 
     def signed(self, authors: Authors) -> TeamNotes:
         """Return the notes of a run that may write into T without asking."""
@@ -49,7 +58,16 @@ class TeamWrites:
         asks = self._settings.team_writes == "ask" and not scope.shared
         return asks and scope.enabled and scope.team_dir is not None
 
-    async def ask(self, session: AsyncSession, scope: Scope, conversation: str, *, run: str, key: str) -> None:
+    async def ask(
+        self,
+        session: AsyncSession,
+        scope: Scope,
+        conversation: str,
+        *,
+        run: str,
+        key: str,
+        only_for: Account | None = None,
+    ) -> None:
         """Number what a run has staged and put the question into the outbox, inside the caller's transaction.
 
         So it is asked once, and whatever was staged is asked of. `key` names the run among posts. The outbox is for
@@ -59,12 +77,23 @@ class TeamWrites:
             return
         staged = await self._staging.settle(session, scope, run)
         if staged:
-            part = unrendered(question(staged, project=scope.project))
+            address = Address.parse(conversation)
+            accounts = {Account.parse(each.account) for each in staged}
+            offer = self._buttons.offer(
+                answers(staged),
+                principal=scope.principal,
+                conversation=address,
+                accounts=accounts,
+                alone=only_for is not None,
+            )
+            offer.keep(session)
+            part = unrendered(question(staged, project=scope.project), offer.buttons)
             post = Post(
                 key=f"{key}-{staged[0].number}",
                 principal=scope.principal,
-                address=Address.parse(conversation),
+                address=address,
                 part=part,
+                only_for=only_for,
             )
             await self._outbox.enqueue(session, [post])
 

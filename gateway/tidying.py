@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
+from sqlalchemy.ext.asyncio import AsyncSession
+
 from adapters.base import Address
+from gateway.buttons import Buttons
 from gateway.db.proposed import PENDING
 from gateway.errors import JobFailed
 from gateway.outbox import Post, unrendered
-from gateway.proposal_texts import told
+from gateway.proposal_texts import answers, told
 from gateway.proposals import Proposal, Proposals, post_key
 from gateway.settings import Settings
 from gateway.team_copies import ProjectLedger, TeamCopies
@@ -50,6 +53,7 @@ class TeamTidying:
         proposals: Proposals,
         ledger: Sources,
         conversations: Conversations,
+        buttons: Buttons,
         every: Every,
     ) -> None:
         self._settings = settings
@@ -58,6 +62,7 @@ class TeamTidying:
         self._proposals = proposals
         self._ledger = ledger
         self._conversations = conversations
+        self._buttons = buttons
         self._every = every
         self._home = Path(os.path.realpath(settings.memory_base))
 
@@ -136,18 +141,23 @@ class TeamTidying:
             raise JobFailed("aborted: something was forgotten meanwhile")
         title, audience = title_of(tidied.changes), await self._audience(copies)
 
-        def posts(number: int) -> list[Post]:
+        def posts(session: AsyncSession, number: int) -> list[Post]:
             text = told(number, project, title, tidied.changes, material.texts, removed=len(tidied.removed))
-            return [
-                Post(key=post_key(number, place), principal=principal, address=place, part=unrendered(text))
-                for place, principal in audience
-            ]
+            return [self._post(session, number, text, place, principal) for place, principal in audience]
 
         proposal = await self._proposals.add(
             project, seen=material.digest, title=title, changes=tidied.changes, removed=tidied.removed, posts=posts
         )
         whom = f"told in {len(audience)} chats" if len(audience) != 1 else "told in 1 chat"
         return f"proposal {proposal.number}: {title}; {whom}"
+
+    def _post(self, session: AsyncSession, number: int, text: str, place: Address, principal: str) -> Post:
+        offer = self._buttons.offer(
+            answers([number]), principal=principal, conversation=place, accounts=self._settings.access.owners
+        )
+        offer.keep(session)
+        part = unrendered(text, offer.buttons)
+        return Post(key=post_key(number, place), principal=principal, address=place, part=part)
 
     async def _audience(self, copies: Sequence[Scope]) -> Sequence[tuple[Address, str]]:
         """Return the owners' private chats; if none of them ever wrote there, the first shared chat of the project."""

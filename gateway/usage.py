@@ -1,6 +1,7 @@
 """What model calls cost, in tokens, by purpose."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 
 from sqlalchemy import BigInteger, ColumnElement, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -8,7 +9,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from gateway.db.engine import Database
 from gateway.db.models import UsageRow
-from gateway.llm.client import Tokens
+from gateway.llm.client import Model, Reply, Request, Tokens
 from memory.ports import Clock
 
 
@@ -58,6 +59,25 @@ class Usage:
             purpose: Tokens(input=into, output=out, cache_read=read, cache_write=write)
             for purpose, into, out, read, write in rows
         }
+
+
+class Counted:
+    """The model for one run; `tokens` are those of all its answers so far, also of one that broke off."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.tokens = Tokens()
+
+    async def stream(self, request: Request) -> AsyncGenerator[str | Reply, None]:
+        """Ask the model."""
+        async with aclosing(self._model.stream(request, broken_off=self._count)) as stream:
+            async for event in stream:
+                if isinstance(event, Reply):
+                    self._count(event.tokens)
+                yield event
+
+    def _count(self, tokens: Tokens) -> None:
+        self.tokens += tokens
 
 
 def _sum(column: InstrumentedAttribute[int]) -> ColumnElement[int]:

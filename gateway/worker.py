@@ -67,6 +67,12 @@ class Worker:
         if running is not None:
             running.stop()
 
+    def lose(self, token: str) -> None:
+        """Drop the turn of the claim with this token, if it runs here: its message was put back and is taken anew."""
+        running = self._running.get(token)
+        if running is not None:
+            running.task.cancel()
+
     def close(self) -> None:
         """Take no more messages; `run` returns when the turns under way have ended."""
         self._closing = True

@@ -16,16 +16,19 @@ class TextSoFar:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolStarted:
-    """The model has asked for a tool."""
+    """The model has asked for a tool; `call` is unique within the run."""
 
     name: str
+    call: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolEnded:
-    """A tool has run, well or not; `turn` is the request that asked for it, from 1."""
+    """A tool has run; `turn` is the request that asked for it, from 1."""
 
     name: str
+    call: str
+    failed: bool
     turn: int
 
 

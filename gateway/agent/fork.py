@@ -92,7 +92,7 @@ class Runs:
             answer = json.loads(reply.text)
         except ModelFault as error:
             raise SideCallFailed(str(error)) from error
-        except json.JSONDecodeError as error:
+        except ValueError as error:  # no JSON, or a number of too many digits
             raise SideCallFailed("the answer is not JSON") from error
         if not isinstance(answer, dict):
             raise SideCallFailed("the answer is not a JSON object")
@@ -228,7 +228,8 @@ class _Spent(ModelFault):
 class _Metered:
     """The model for one run: records the tokens of each answer as it comes, and asks the budget before each request.
 
-    So what a run has used counts also if it fails, is stopped or is killed.
+    So what a run has used counts also if it fails, is stopped or is killed, and so does an answer that breaks off: a
+    night of those must not be without end.
     """
 
     def __init__(self, model: Model, budget: Budget, record: Callable[[Tokens], Awaitable[None]]) -> None:
@@ -243,12 +244,21 @@ class _Metered:
         if not await self._budget(self.tokens.total):
             raise _Spent("the tokens for it are used up")
         self.requests += 1
-        async with aclosing(self._model.stream(request)) as stream:
-            async for event in stream:
-                if isinstance(event, Reply):
-                    self.tokens += event.tokens
-                    await self._record(event.tokens)
-                yield event
+        lost: list[Tokens] = []
+        try:
+            async with aclosing(self._model.stream(request, broken_off=lost.append)) as stream:
+                async for event in stream:
+                    if isinstance(event, Reply):
+                        await self._count(event.tokens)
+                    yield event
+        finally:
+            with anyio.CancelScope(shield=True):
+                for tokens in lost:
+                    await self._count(tokens)
+
+    async def _count(self, tokens: Tokens) -> None:
+        self.tokens += tokens
+        await self._record(tokens)
 
 
 class _Telling:
@@ -280,6 +290,7 @@ def _report(outcome: Outcome, text: str, turns: int, tokens: Tokens, toolbox: To
         written=toolbox.written,
         failed=toolbox.failed,
         left_out=toolbox.left_out,
+        opened=tuple(toolbox.opened),
         text=text,
         turns=turns,
         input_tokens=tokens.input,

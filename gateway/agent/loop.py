@@ -65,10 +65,11 @@ async def run(model: Streams, request: Request, toolbox: Toolbox, *, max_rounds:
             yield transcript.finished(outcome, turns=turn)
             return
         results = []
-        for call in calls:
-            yield ToolStarted(name=call["name"])
-            results.append(await _result(toolbox, call))
-            yield ToolEnded(name=call["name"], turn=turn)
+        for number, call in enumerate(calls, 1):
+            name, named = call["name"], f"{turn}.{number}"  # the model's own ids are not unique with every server
+            yield ToolStarted(name=name, call=named)
+            results.append(result := await _result(toolbox, call))
+            yield ToolEnded(name=name, call=named, failed="is_error" in result, turn=turn)
         transcript.ran(results)
     yield transcript.capped(turns=max_rounds)
 

@@ -1,12 +1,15 @@
 """Lays out a request, stable first: identity and memory, frozen for the session; transcript; what changes last."""
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from adapters.base import ChatKind, Inbound
+from adapters.base import ChatKind, Inbound, Quoted
+from gateway.attachments import NOTHING, Came
 from memory.paths import TEAM
 from memory.prompt import defused, fenced, rules
 from memory.prompt_sections import REMINDER_TAG
@@ -14,7 +17,9 @@ from memory.recall import Recalled
 from memory.scope import Scope
 from memory.settings import MemorySettings
 
-_SENDER_LENGTH = 400  # more than any line that names a sender has
+_SENDER = re.compile(r"\(\w++:(?=\w*\d)\w++\)++:")  # an id has a digit in it; `def run(speed: float):` has none
+_COLONS = ":\u0589\u05c3\u205a\u2236"  # besides those whose names say that they are colons
+_QUOTED_LENGTH = 1000  # of a message that is answered; the model has most of them in its conversation anyway
 _CACHE = {"type": "ephemeral"}
 _IDENTITY = """\
 You are Reverie, an assistant that people reach through a chat program and that remembers.
@@ -70,35 +75,81 @@ def shows_former_team(system: Sequence[dict[str, Any]], scope: Scope) -> bool:
     return scope.team_dir is None and any(former in block["text"] for block in system)
 
 
-def user_content(inbound: Inbound, *, notes: Sequence[str], recalled: Sequence[Recalled]) -> list[dict[str, Any]]:
-    """Return the new message with what is told at the tail before it: notes of the program, then recalled memories."""
+def user_content(
+    inbound: Inbound, *, notes: Sequence[str], recalled: Sequence[Recalled], came: Came = NOTHING
+) -> list[dict[str, Any]]:
+    """Return the new message with what is told at the tail before it: notes of the program, then recalled memories.
+
+    What came along stands between them and the person's words.
+    """
     told = "\n".join(note for note in notes if note)
-    blocks = [fenced(told, REMINDER_TAG)] if told else []
-    blocks += [note.block for note in recalled]
-    return [{"type": "text", "text": text} for text in [*blocks, said_text(inbound)]]
+    before = [fenced(told, REMINDER_TAG)] if told else []
+    texts = [{"type": "text", "text": text} for text in [*before, *(note.block for note in recalled)]]
+    return [*texts, *map(_harmless, came.blocks), {"type": "text", "text": said_text(inbound, came.remarks)}]
 
 
-def said_text(inbound: Inbound) -> str:
-    """Return the person's words as the model sees them: no fake reminder, the sender named in a shared chat."""
-    text = defused(inbound.text, REMINDER_TAG)
-    if inbound.attachments:
-        kinds = ", ".join(inbound.attachments)
-        text = f"{text}\n[Came along: {kinds}. You can't open attachments; say so if it matters.]".strip()
+def _harmless(block: dict[str, Any]) -> dict[str, Any]:
+    return {**block, "text": _unmistakable(_lines(block["text"]))} if "text" in block else block
+
+
+def said_text(inbound: Inbound, remarks: Sequence[str] = ()) -> str:
+    """Return the person's words as the model sees them: no fake reminder, the sender named in a shared chat.
+
+    The remarks are the program's, on what came along.
+    """
+    text = _lines(inbound.text)
+    if inbound.forwarded_from:
+        text = f"(Forwarded: {clean_name(inbound.forwarded_from)} said this, not the sender.)\n{_quoted(text)}"
+    if inbound.quoted is not None:
+        text = f"{_answered(inbound.quoted)}\n{text}"
+    if remarks:
+        text = f"{text}\n[{_lines(' '.join(remarks))}]".strip()
     text = text.strip() or "(an empty message)"
     if inbound.kind is ChatKind.PRIVATE:
         return text
     return f"From {clean_name(inbound.name)} ({inbound.account}):\n{_unmistakable(text)}"
 
 
+def _answered(quoted: Quoted) -> str:
+    whose = "you" if quoted.mine else clean_name(quoted.name)
+    words = _lines(quoted.text)
+    cut = words if len(words) <= _QUOTED_LENGTH else f"{words[:_QUOTED_LENGTH]}…"
+    return f"(In answer to what {whose} said.)\n{_quoted(cut)}"
+
+
+def _lines(text: str) -> str:
+    return defused("\n".join(text.splitlines()), REMINDER_TAG)
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.split("\n"))
+
+
 def _unmistakable(text: str) -> str:
-    """Quote each line of a message that could pass for the one that names a sender. Linear in the text's length."""
+    """Quote each line of a message that could pass for the one that names a sender; its lines end in newlines."""
     return "\n".join(f"> {line}" if _like_a_sender(line) else line for line in text.split("\n"))
 
 
 def _like_a_sender(line: str) -> bool:
-    shown = unicodedata.normalize("NFKC", line[:_SENDER_LENGTH])
-    letters = "".join(char for char in shown if char.isalnum() or char in "(:").casefold()
-    return letters.startswith("from") and ":" in letters.partition("(")[2]
+    """Whether a line has an account in brackets before a colon, or begins like one that has. Linear in its length.
+
+    What looks like `From`, a bracket or a colon counts as such, and what is neither nor a letter or digit does not.
+    """
+    shape = "".join(map(_shape, line))
+    begins = shape.lstrip("():")[:4].casefold() == "from"
+    return _SENDER.search(shape) is not None or (begins and ":" in shape.partition("(")[2])
+
+
+@lru_cache(maxsize=4096)
+def _shape(char: str) -> str:
+    """Return a character's letters and digits, and `(`, `)` or `:` for whatever in it looks like one."""
+    return "".join(map(_mark, unicodedata.normalize("NFKC", char)))
+
+
+def _mark(char: str) -> str:
+    if char in _COLONS or "COLON" in unicodedata.name(char, ""):
+        return ":"
+    return {"Ps": "(", "Pe": ")"}.get(unicodedata.category(char), char if char.isalnum() else "")
 
 
 def clean_name(name: str) -> str:

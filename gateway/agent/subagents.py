@@ -24,11 +24,11 @@ from gateway.agent import loop
 from gateway.agent.events import Finished
 from gateway.agent.prompt import scope_now
 from gateway.errors import ModelFault
-from gateway.llm.client import Model, Request
+from gateway.llm.client import Model, Request, Tokens
 from gateway.settings import ModelSettings
 from gateway.tools.definitions import DEFINITIONS
-from gateway.tools.toolbox import Toolbox, ToolResult
-from gateway.usage import Usage
+from gateway.tools.toolbox import Allowed, Toolbox, ToolResult, always
+from gateway.usage import Counted, Usage
 from memory import paths
 from memory.agent_memory import agent_memory_prompt, agent_scope, hidden_from
 from memory.agent_snapshots import Snapshots
@@ -109,18 +109,32 @@ class Subagents:
                 self._logged.add(known)
                 log.warning("agent_file_fault", file=fault.file, reason=fault.reason)
 
-    def tool(self, scope: Scope, rights: Rights, *, guard: Watch | None = None) -> AgentTool:
-        """Return the tool for a run with this scope, these rights and this guard, beyond which no agent goes."""
+    def tool(
+        self, scope: Scope, rights: Rights, *, guard: Watch | None = None, permitted: Allowed = always
+    ) -> AgentTool:
+        """Return the tool for a run with this scope, these rights and this guard, beyond which no agent goes.
+
+        `permitted` is asked before an agent's tool is run, as before those of the run itself.
+        """
 
         async def call(given: Mapping[str, Any]) -> str:
             name, prompt = given["name"], given["prompt"]
             if not isinstance(name, str) or not isinstance(prompt, str) or not prompt.strip():
                 raise ToolError("name and prompt are texts, and the prompt says what is to be done")
-            return await self.run(scope, rights, name=name, prompt=prompt, guard=guard)
+            return await self.run(scope, rights, name=name, prompt=prompt, guard=guard, permitted=permitted)
 
         return call
 
-    async def run(self, scope: Scope, rights: Rights, *, name: str, prompt: str, guard: Watch | None = None) -> str:
+    async def run(
+        self,
+        scope: Scope,
+        rights: Rights,
+        *,
+        name: str,
+        prompt: str,
+        guard: Watch | None = None,
+        permitted: Allowed = always,
+    ) -> str:
         """Set an agent to work and return its report; raises `ToolError` if there is none."""
         known = await self.known(scope)
         agent = known.named(name)
@@ -130,14 +144,18 @@ class Subagents:
         began = self.clock()
         memory = await self._memory(scope, rights, agent)
         watch = _Stopped(partial(self.forgotten, scope, began))
-        toolbox = _toolbox(memory, agent, self.notes, self.clock, guard=guard, watch=watch, meter=self.meter)
+        toolbox = _toolbox(
+            memory, agent, self.notes, self.clock, guard=guard, watch=watch, meter=self.meter, permitted=permitted
+        )
         request = await self._request(memory, agent, prompt)
+        counted = Counted(self.model)
         try:
-            finished = await loop.to_the_end(self.model, request, toolbox, max_rounds=self.max_turns)
+            finished = await loop.to_the_end(counted, request, toolbox, max_rounds=self.max_turns)
         except ModelFault as error:
             log.warning("agent_failed", error=type(error).__name__)
             raise ToolError(f"the agent gave no report: {error}") from error
-        await self.usage.record(principal=scope.principal, purpose=PURPOSE, model=request.model, tokens=finished.tokens)
+        finally:
+            await self._record(scope, request.model, counted.tokens)
         log.info(
             "agent_finished",
             outcome=finished.outcome,
@@ -145,9 +163,16 @@ class Subagents:
             memory=agent.memory if memory.enabled else None,
             written=len(toolbox.written),
         )
-        for kind, number in asdict(finished.tokens).items():
-            self.meter.count("run_tokens", number, purpose=PURPOSE, kind=kind)
         return _report(finished)
+
+    async def _record(self, scope: Scope, model: str, tokens: Tokens) -> None:
+        """Record what a run has used, however it ended."""
+        if not tokens.total:
+            return
+        with anyio.CancelScope(shield=True):
+            await self.usage.record(principal=scope.principal, purpose=PURPOSE, model=model, tokens=tokens)
+        for kind, number in asdict(tokens).items():
+            self.meter.count("run_tokens", number, purpose=PURPOSE, kind=kind)
 
     async def _memory(self, scope: Scope, rights: Rights, agent: Agent) -> Scope:
         """Return the agent's scope, ready to be used, with nothing to read that its caller may not read."""
@@ -205,8 +230,11 @@ class AgentToolbox(Toolbox):
         guard: Watch | None = None,
         watches: Sequence[Watch] = (),
         meter: Meter = UNMETERED,
+        permitted: Allowed = always,
     ) -> None:
-        super().__init__(scope, rights, notes, clock, guard=guard, watches=watches, meter=meter, run=PURPOSE)
+        super().__init__(
+            scope, rights, notes, clock, guard=guard, watches=watches, meter=meter, run=PURPOSE, allowed=permitted
+        )
         self._memory = scope
         self._allowed = allowed
         self._at_home = at_home
@@ -256,7 +284,15 @@ def _place(tool: str, line: str) -> str:
 
 
 def _toolbox(
-    memory: Scope, agent: Agent, notes: Notes, clock: Clock, *, guard: Watch | None, watch: Watch, meter: Meter
+    memory: Scope,
+    agent: Agent,
+    notes: Notes,
+    clock: Clock,
+    *,
+    guard: Watch | None,
+    watch: Watch,
+    meter: Meter,
+    permitted: Allowed,
 ) -> AgentToolbox:
     allowed = FILE_TOOLS if agent.tools is None else FILE_TOOLS.intersection(agent.tools)
     given = (_MEMORY_TOOLS if memory.writable else frozenset({"read"})) if memory.enabled else frozenset[str]()
@@ -271,6 +307,7 @@ def _toolbox(
         guard=guard,
         watches=(watch,),
         meter=meter,
+        permitted=permitted,
     )
 
 

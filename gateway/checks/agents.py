@@ -1,7 +1,7 @@
 """The sub-agents: who they are, and which of their files describe none, or not all that they mean to."""
 
 from gateway.agent.subagents import FILE_TOOLS
-from gateway.checks.finding import Finding, ok, warn
+from gateway.checks.finding import Finding, off, ok, warn
 from gateway.settings import Settings
 from memory.agents import Agents, load_agents
 
@@ -14,6 +14,8 @@ _CURE = (
 
 def check_agents(settings: Settings) -> list[Finding]:
     """Read the files of the operator's agents and of every project's that has a root folder."""
+    if settings.home.exists() and not settings.home.is_dir():
+        return [off("agents", "not looked at, for the home is not a folder")]
     own = load_agents(settings.home, None, tools=FILE_TOOLS)
     found = [warn("agents", f"{settings.home / fault.file}: {fault.reason}", _CURE) for fault in own.faults]
     for root in dict.fromkeys(project.root for project in settings.projects.values() if project.root is not None):

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gateway.errors import StartRefused
+
 
 class Status(StrEnum):
     """How a check ended; `off` is what was not set up, and no failure."""
@@ -56,7 +58,7 @@ def off(check: str, finding: str, cure: str = "") -> Finding:
     return Finding(check=check, status=Status.OFF, finding=finding, cure=cure)
 
 
-def refused(check: str, reason: Exception) -> Finding:
-    """A refused start: its message is the finding, a full stop, and the cure."""
-    finding, _, cure = str(reason).partition(". ")
-    return fail(check, finding, cure)
+def refused(check: str, reason: StartRefused) -> list[Finding]:
+    """A refused start; what it found has one cure, which stands with the last."""
+    *others, last = reason.findings
+    return [*(fail(check, each, "") for each in others), fail(check, last, reason.cure)]

@@ -15,9 +15,12 @@ from zoneinfo import ZoneInfo
 import httpx
 
 from gateway.checks.finding import Finding, Limits, fail, off, ok, warn
-from gateway.settings import Settings
+from gateway.errors import StartRefused
+from gateway.home import LOCK, only_gateway
+from gateway.settings import Settings, files_of
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_ENTERED = stat.S_IXGRP | stat.S_IXOTH
 _HEALTHY = "ok\n"  # what our own /healthz says
 
 
@@ -66,19 +69,21 @@ def _room(home: Path, limits: Limits) -> Finding:
 
 
 def check_files(home: Path, limits: Limits) -> list[Finding]:
-    """Look for files and folders below the home that others may read; what this user can't see is passed over."""
+    """Look for what is below the home that others can read and get at; what this user can't see is passed over."""
     looked_at = list(islice(_modes(home), limits.files_looked_at))
     if not looked_at:
         return [off("files", "there are none to look at")]
     open_to_others = [path for path, mode in looked_at if mode & _OTHERS]
     if not open_to_others:
-        return [ok("files", f"{len(looked_at)} looked at, all of them their owner's alone")]
+        return [ok("files", f"{len(looked_at)} looked at, none of them open to others")]
     first = open_to_others[0].relative_to(home)
     said = f"{len(open_to_others)} below {home} can be read by others, for instance {first}"
     return [warn("files", said, f"chmod -R go-rwx {home}")]
 
 
 def _modes(home: Path) -> Iterator[tuple[Path, int]]:
+    """Yield what is below with its mode, and no rights for others where a folder above keeps them out."""
+    reach = {str(home): _reach(home)}
     for folder, folders, files in os.walk(home):
         for name in (*folders, *files):
             path = Path(folder, name)
@@ -87,7 +92,16 @@ def _modes(home: Path) -> Iterator[tuple[Path, int]]:
             except OSError:  # a running gateway replaces files, and folders may nest deeper than a path can name
                 continue
             if not stat.S_ISLNK(mode):
-                yield path, mode
+                reached = reach.get(folder, False)
+                reach[str(path)] = reached and bool(mode & _ENTERED)
+                yield path, mode if reached else mode & ~_OTHERS
+
+
+def _reach(home: Path) -> bool:
+    try:
+        return bool(home.stat().st_mode & _ENTERED)
+    except OSError:
+        return False
 
 
 def check_limits(limits: Limits) -> list[Finding]:
@@ -111,6 +125,39 @@ def check_zones(settings: Settings) -> list[Finding]:
     return [ok("time zone", f"{settings.timezone}, and its data is there")]
 
 
+def _held(home: Path) -> bool:
+    """Whether a gateway holds this home's lock, as one does on SQLite; makes no file."""
+    if not (home / LOCK).exists():
+        return False
+    try:
+        with only_gateway(home):
+            return False
+    except StartRefused:
+        return True
+
+
+def check_start(settings: Settings) -> list[Finding]:
+    """Name the settings' files that were changed after the gateway of this home had read them.
+
+    On PostgreSQL, where several may run, none is known.
+    """
+    if not settings.database.startswith("sqlite") or not _held(settings.home):
+        return []
+    started = (settings.home / LOCK).stat().st_mtime
+    changed = [file for file in files_of(settings.home, settings.managed_dir) if _changed(file) > started]
+    cure = "Start it anew: settings are read at the start only."
+    return [
+        warn("running", f"{file} was changed after the gateway that runs here had read it", cure) for file in changed
+    ]
+
+
+def _changed(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 async def check_port(settings: Settings, limits: Limits) -> list[Finding]:
     """Try to listen where the gateway would; if that place is taken, ask whether the gateway took it."""
     host, port = settings.http_address
@@ -119,22 +166,31 @@ async def check_port(settings: Settings, limits: Limits) -> list[Finding]:
         socket.create_server((host.strip("[]"), port), family=family).close()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            return [await _tenant(host, port, limits)]
+            return [await _tenant(settings, limits)]
         said = f"{settings.http} can't be listened on: {error.strerror}"
         return [fail("http", said, "Set REVERIE_HTTP to an address of this machine and a port above 1023.")]
     return [ok("http", f"{settings.http} is free")]
 
 
-async def _tenant(host: str, port: int, limits: Limits) -> Finding:
+async def _tenant(settings: Settings, limits: Limits) -> Finding:
+    host, port = settings.http_address
     base = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}"
     try:
         async with httpx.AsyncClient(timeout=limits.answer_within, trust_env=False) as client:
             health = await client.get(f"{base}/healthz")
             if health.status_code == 200 and health.text == _HEALTHY:
-                return _readiness(base, await client.get(f"{base}/readyz"))
+                return _gateways(settings, base) or _readiness(base, await client.get(f"{base}/readyz"))
     except (httpx.HTTPError, httpx.InvalidURL):
         pass  # whatever answers there, or doesn't, is not ours
-    return fail("http", f"{host}:{port} is used by another program", "Stop it, or set REVERIE_HTTP to another port.")
+    return fail("http", f"{host}:{port} is held by another program", "Stop it, or set REVERIE_HTTP to another port.")
+
+
+def _gateways(settings: Settings, base: str) -> Finding | None:
+    """Say that the gateway there is another home's; None if it is this one's, or, on PostgreSQL, may be."""
+    if not settings.database.startswith("sqlite") or _held(settings.home):
+        return None
+    said = f"the gateway at {base} is not that of {settings.home}: no gateway runs in this home"
+    return fail("http", said, "Set REVERIE_HOME to that gateway's home, or REVERIE_HTTP to a port of this one's own.")
 
 
 def _readiness(base: str, ready: httpx.Response) -> Finding:

@@ -201,7 +201,7 @@ async def check_clock(settings: Settings, limits: Limits, now: Callable[[], date
     servers = [
         *([settings.telegram.api_url] if settings.telegram else []),
         *([settings.slack.api_url] if settings.slack else []),
-        *([settings.model.base_url or _PUBLIC_MODEL] if settings.model.api_key or settings.model.base_url else []),
+        *([settings.model.base_url or _PUBLIC_MODEL] if settings.model.is_set else []),
     ]
     async with httpx.AsyncClient(timeout=limits.answer_within) as client:
         told = await asyncio.gather(*(_seconds_apart(client, server, now) for server in servers))

@@ -6,6 +6,7 @@ import httpx
 
 from gateway.checks.finding import Finding, Limits, fail, off, ok, warn
 from gateway.settings import ProjectSettings, Settings
+from gateway.settings_faults import nearest
 from memory.team.errors import SyncFailed
 from memory.team.remote import Remote
 
@@ -33,7 +34,8 @@ async def check_team(settings: Settings, limits: Limits) -> list[Finding]:
     if memory.team_server_url is None:
         others = len(memory.team_grants)
         granted = f"; {others} other {'gateway has' if others == 1 else 'gateways have'} a token for it"
-        return [ok("team", f"kept by this gateway itself, for {', '.join(projects)}{granted if others else ''}")]
+        own = ok("team", f"kept by this gateway itself, for {', '.join(projects)}{granted if others else ''}")
+        return [own, *_without_server(settings), *check_grants(settings)]
     token = memory.team_token.get_secret_value() if memory.team_token else ""
     if not token:
         cure = "Set team_token in [memory] to the one that its operator has granted."
@@ -50,15 +52,40 @@ def _server(settings: Settings, http: httpx.AsyncClient, limits: Limits, token: 
     async def given() -> str:
         return token
 
-    url = str(settings.memory.team_server_url)
-    return Remote(url, token=given, http=http, timeout=min(settings.memory.team_timeout, limits.answer_within))
+    memory = settings.memory
+    headers = {name: value.get_secret_value() for name, value in memory.team_headers.items()}
+    timeout = min(memory.team_timeout, limits.answer_within)
+    return Remote(str(memory.team_server_url), token=given, http=http, timeout=timeout, headers=headers)
+
+
+def _without_server(settings: Settings) -> list[Finding]:
+    """Name what is set for another server where none is: this gateway then shares with no other one."""
+    given = [name for name in ("team_token", "team_headers") if getattr(settings.memory, name)]
+    cure = "Set team_server_url in [memory] to the server that they are for, or take them out."
+    return [warn("team server", f"{name} is set and does nothing without team_server_url", cure) for name in given]
+
+
+def check_grants(settings: Settings) -> list[Finding]:
+    """Name the repos that a grant opens and no project here has: a misspelt one opens nothing that is meant."""
+    memory = settings.memory
+    repos = [project.repo or name for name, project in settings.projects.items()]
+    return [
+        warn(
+            "team grants",
+            f"memory.team_grants.{name} opens {repo!r}, which is the repo of no project here{nearest(repo, repos)}",
+            f"Mend repos in [memory.team_grants.{name}], unless other gateways alone share it.",
+        )
+        for name, grant in memory.team_grants.items()
+        for repo in grant.repos
+        if repos and repo not in repos
+    ]
 
 
 async def _ask(server: Remote, stranger: Remote, name: str, project: ProjectSettings) -> Finding:
     repo = project.repo or name
     try:
-        checksum, _ = await server.hashes(repo)
-    except (SyncFailed, httpx.InvalidURL) as error:
+        checksum = (await server.hashes(repo)).checksum
+    except SyncFailed as error:
         return _refused(error, name, repo)
     if checksum is None and await _admits(stranger, repo):  # any web server says 404, to whomever
         return fail("team", "what answers at team_server_url keeps no team memory (404)", _ADDRESS)

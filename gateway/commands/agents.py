@@ -8,13 +8,14 @@ from functools import partial
 from anyio import to_thread
 
 from gateway.agent.subagents import Subagents
-from gateway.commands.table import Asked, Handler, Reply
-from gateway.notices import counted
+from gateway.buttons import Choice
+from gateway.commands.table import Asked, Handler, Reply, not_understood
 from gateway.proposal_texts import code
 from gateway.settings import Settings
 from memory.agent_memory import agent_scope
 from memory.agent_snapshots import SnapshotCheck, SnapshotNotes, Snapshots, SnapshotState
 from memory.agents import Agent, AgentMemory
+from memory.counts import counted, listed
 from memory.errors import Conflict, LeaseLost, MemoryFault
 from memory.paths import ensure
 from memory.scan import Scans
@@ -73,12 +74,11 @@ class AgentsCommand:
         """List the agents, or decide about the snapshot of one's memory."""
         match asked.arguments.replace("`", "").lower().split():
             case []:
-                text = await self._list(asked.scope)
+                return Reply(text=await self._list(asked.scope))
             case [name, ("take" | "keep") as word, *confirmed] if len(confirmed) <= (word == "take"):
-                text = await self._decide(asked, name.removeprefix("@"), word, "".join(confirmed))
+                return await self._decide(asked, name.removeprefix("@"), word, "".join(confirmed))
             case _:
-                text = _USAGE
-        return Reply(text=text)
+                return Reply(text=not_understood(asked.arguments, (), _USAGE))
 
     async def _list(self, scope: Scope) -> str:
         found = (await self.subagents.known(scope)).found
@@ -97,21 +97,21 @@ class AgentsCommand:
         waiting = await self._waiting(memory, agent)
         return f"{line}\n  - {_offer(waiting)}" if waiting else line
 
-    async def _decide(self, asked: Asked, name: str, word: str, confirmed: str) -> str:
+    async def _decide(self, asked: Asked, name: str, word: str, confirmed: str) -> Reply:
         agent = (await self.subagents.known(asked.scope)).named(name)
         if agent is None:
-            return f"There is no agent `{code(name)}` here. `/agents` lists them."
+            return Reply(text=f"There is no agent `{code(name)}` here. `/agents` lists them.")
         waiting = await self._waiting(await self._memory(asked.scope, agent), agent)
         if waiting is None:
-            return _NOTHING_WAITS
+            return Reply(text=_NOTHING_WAITS)
         if refusal := self._refusal(asked, waiting):
-            return refusal
+            return Reply(text=refusal)
         try:
             return await (_keep(waiting) if word == "keep" else _take(waiting, confirmed))
         except (LeaseLost, Conflict):
-            return _BUSY
+            return Reply(text=_BUSY)
         except MemoryFault as error:
-            return f"I can't do that: {error}."
+            return Reply(text=f"I can't do that: {error}.")
 
     def _refusal(self, asked: Asked, waiting: _Waiting) -> str:
         """Return why it is not this person's to decide, or not here; "" if it is."""
@@ -137,23 +137,23 @@ class AgentsCommand:
         return _Waiting(agent=agent, memory=memory, found=found, notes=notes, snapshots=snapshots)
 
 
-async def _keep(waiting: _Waiting) -> str:
+async def _keep(waiting: _Waiting) -> Reply:
     await to_thread.run_sync(ensure, waiting.memory)
     await waiting.snapshots.keep(waiting.memory, waiting.found)
-    return f"The notes of `{waiting.agent.name}` stay as they are. A newer snapshot will be offered again."
+    return Reply(text=f"The notes of `{waiting.agent.name}` stay as they are. A newer snapshot will be offered again.")
 
 
-async def _take(waiting: _Waiting, confirmed: str) -> str:
+async def _take(waiting: _Waiting, confirmed: str) -> Reply:
     agent, memory = waiting.agent, waiting.memory
     await to_thread.run_sync(ensure, memory)
     if waiting.found.state is SnapshotState.INITIALISE:
         left = await waiting.snapshots.initialise(memory, agent, waiting.found)
-        return f"`{agent.name}` begins with the notes of the snapshot.{_left(left)}"
+        return Reply(text=f"`{agent.name}` begins with the notes of the snapshot.{_left(left)}")
     if confirmed != waiting.code:
         changed = "That is not the code, or something has changed since. " if confirmed else ""
-        return changed + _asked(waiting)
+        return Reply(text=changed + _asked(waiting), choices=_answers(waiting))
     left = await waiting.snapshots.replace(memory, agent, waiting.found)
-    return f"`{agent.name}` has the notes of the snapshot now.{_left(left)}"
+    return Reply(text=f"`{agent.name}` has the notes of the snapshot now.{_left(left)}")
 
 
 def _offer(waiting: _Waiting) -> str:
@@ -177,9 +177,16 @@ def _asked(waiting: _Waiting) -> str:
     )
 
 
+def _answers(waiting: _Waiting) -> list[Choice]:
+    said = f"/agents {waiting.agent.name}"
+    return [
+        Choice(label="Take the snapshot", says=f"{said} take {waiting.code}"),
+        Choice(label="Keep the notes", says=f"{said} keep"),
+    ]
+
+
 def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(f"`{code(name)}`" for name in names[:_LISTED]) + more if names else "none"
+    return listed([f"`{code(name)}`" for name in names], _LISTED) or "none"
 
 
 def _left(names: Sequence[str]) -> str:

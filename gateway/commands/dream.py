@@ -1,5 +1,7 @@
 """/dream: put memory in order now; see how that stands, what it changed, and take it back."""
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,12 +10,13 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from adapters.base import Adapter, Address
-from gateway.commands.table import Asked, Handler, Reply
+from gateway.buttons import Choice
+from gateway.commands.table import Asked, Handler, Reply, not_understood
 from gateway.dreaming import Dreaming, changes
 from gateway.night_budget import NightBudget
-from gateway.notices import counted
 from gateway.proposal_texts import code
 from gateway.settings import Settings
+from memory.counts import counted
 from memory.dream import Gate, Standing
 from memory.restore import Restored
 from memory.scope import Scope
@@ -26,13 +29,19 @@ _USAGE = (
     "`/dream` puts memory in order now. `/dream status` says how it stands, `/dream stop` ends the one that runs, "
     "`/dream diff` shows what the last one changed, `/dream undo` takes it back."
 )
+_WORDS = ("run", "status", "stop", "diff", "undo")
 _NONE = "Nothing to undo: no dream has changed anything here since the last undo."
 _NOBODY = (
     "There is nothing to put in order here yet: nothing but commands was written in this chat. Write something else "
     "first."
 )
 _UNDER_WAY = "A dream is under way here already. `/dream status` says how far it is."
+_HELPS = "`/dream` begins one now, `/dream status` says what the next one waits for."
+_ANOTHER = "What the last dream changed is not what was shown above any more: `/dream diff` shows it."
 _LONGEST_DIFF = 6000
+_MARK = 16
+_UNDO = re.compile(rf"undo(?: ([0-9a-f]{{{_MARK}}}))?")
+"""The button under a diff says which dream it is about."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +62,8 @@ class DreamCommand:
 
     async def dream(self, asked: Asked) -> Reply:
         """Do what the first word says; nothing said: dream."""
-        match asked.arguments.lower():
-            case "":
+        match asked.arguments.replace("`", "").lower():
+            case "" | "run":
                 return Reply(text=await self._begin(asked))
             case "status":
                 tokens = spent(await self.budget.tonight(), self.budget.per_night) if self._is_owner(asked) else ""
@@ -63,12 +72,12 @@ class DreamCommand:
             case "stop":
                 stopped = await self.dreaming.dream.stop(asked.scope)
                 return Reply(text="The dream is being ended." if stopped else "No dream runs here now.")
-            case "undo":
-                return Reply(text=await self._take_back(asked))
             case "diff":
-                return Reply(text=fenced(await self.undo.diff(asked.scope)) or _NONE)
+                return await self._diff(asked)
+            case words if undo := _UNDO.fullmatch(words):
+                return Reply(text=await self._take_back(asked, shown=undo[1] or ""))
             case _:
-                return Reply(text=_USAGE)
+                return Reply(text=not_understood(asked.arguments, _WORDS, _USAGE))
 
     async def _begin(self, asked: Asked) -> str:
         scope, address = asked.scope, asked.claim.inbound.address
@@ -95,15 +104,33 @@ class DreamCommand:
             return "I can't dream now: tonight's tokens for dreams are used up. They are counted anew at midnight."
         return ""
 
-    async def _take_back(self, asked: Asked) -> str:
-        if asked.scope.shared and not self._is_owner(asked):
+    async def _diff(self, asked: Asked) -> Reply:
+        patch = await self.undo.diff(asked.scope)
+        if not patch:
+            return Reply(text=await self._none(asked.scope, "show"))
+        undo = [Choice(label="Undo", says=f"/dream undo {_mark(patch)}")] if self._may_undo(asked) else []
+        return Reply(text=fenced(patch), choices=undo)
+
+    async def _take_back(self, asked: Asked, *, shown: str = "") -> str:
+        """Take the last dream back; with the mark of what was `shown`, only if it is still that one."""
+        if not self._may_undo(asked):
             return "In a shared chat only an owner of this bot may take a dream back."
-        return undone(asked.scope, await self.undo(asked.scope))
+        if shown and (patch := await self.undo.diff(asked.scope)) and _mark(patch) != shown:
+            return _ANOTHER
+        result = await self.undo(asked.scope)
+        return undone(asked.scope, result) if result.found else await self._none(asked.scope, "undo")
+
+    async def _none(self, scope: Scope, what_for: str) -> str:
+        why = why_none(scope, await self.dreaming.dream.standing(scope))
+        return f"Nothing to {what_for}: {why}. {_HELPS}"
 
     async def _working(self, address: Address, status: str) -> None:
         adapter = self.adapters.get(address.platform)
         if adapter is not None:
             await adapter.working(address, status=status)
+
+    def _may_undo(self, asked: Asked) -> bool:
+        return not asked.scope.shared or self._is_owner(asked)
 
     def _is_owner(self, asked: Asked) -> bool:
         return asked.claim.inbound.account in self.settings.access.owners
@@ -144,6 +171,15 @@ def _next(scope: Scope, standing: Standing) -> str:
             return f"{standing.sittings} of {standing.enough} conversations since the last one"
         case _:
             return f"none: {_WHY[standing.gate]}"
+
+
+def why_none(scope: Scope, standing: Standing) -> str:
+    """Return why no change by a dream is kept that could be shown or taken back, as a clause after a colon."""
+    if standing.record is not None and standing.record.undone_at is not None:
+        return f"what the last dream changed was taken back on {_moment(scope, standing.record.undone_at)}"
+    if standing.last == NEVER:
+        return "there was no dream here yet"
+    return f"no dream has changed anything that is kept; the last one began on {_moment(scope, standing.last)}"
 
 
 def undone(scope: Scope, result: Undone) -> str:
@@ -191,6 +227,10 @@ def fenced(patch: str) -> str:
     more = "" if shown == patch else f"\n{len(patch.splitlines()) - len(shown.splitlines())} lines more are not shown."
     fence = "`" * max(3, _longest_run(shown) + 1)
     return f"{fence}diff\n{shown}{fence}{more}"
+
+
+def _mark(patch: str) -> str:
+    return hashlib.sha256(patch.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK]
 
 
 def _longest_run(text: str) -> int:

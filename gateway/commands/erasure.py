@@ -1,23 +1,28 @@
 """/forget and /ignore: what leaves memory for good, and where memory is left aside."""
 
+import re
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 
 from adapters.base import Account
+from gateway.buttons import Choice, short
 from gateway.commands.table import Asked, Handler, Reply
 from gateway.erasures import Erasures
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
-from memory.erasure import erase_everywhere, hindrance
+from memory.erasure import erase_everywhere, hindrance, unread
 from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
 from memory.extract import writable
-from memory.facts import described, forgettable, is_index
+from memory.facts import described, forgettable
 from memory.gone import FOUND, Gone, Item, find, gone, holding, mentioning, renamed, whole
+from memory.index import is_index
+from memory.lease_names import dreaming, extracting, writing
 from memory.lookup import named, title
 from memory.notes import Notes
 from memory.paths import TEAM
@@ -31,14 +36,20 @@ _ForgetInTeam = Callable[[Scope, Gone], Awaitable[str]]
 """Clears the project's other copies of the team's notes; returns what to say of what could not be done."""
 _LEASE_SECONDS = 30.0
 _WAIT_SECONDS = 20.0  # for an extraction that is under way: it has read what is to be forgotten
+_LOOKS = 5  # at what somebody's hand has put back while it was taken out
 _SHOWN = 120
+_PRESSABLE = 8
+_PRESSED = re.compile(r"(\d) yes ([0-9a-f]{8})", re.ASCII)
+"""What the buttons under a list say; one that is pressed late must not mean another list."""
 _STAGED = "/"
 """What the names of changes begin with that wait to be shared; that of no note does."""
-OFF = "Memory is switched off here."
 _USAGE = (
     "Say what to forget: `/forget NAME` with the name of a note, or `/forget WORDS`. "
-    "I show what fits; `/forget 1`, with a number from that list, then confirms it."
+    "I show what fits; `/forget 1`, with a number from that list, then confirms it; "
+    "if the list has one thing only, `/forget yes` does too."
 )
+_ONE_OF_THEM = "`/forget 1` (or several numbers, or `/forget all`)"
+_NOTHING = "I find nothing in memory that fits."
 _NOT_YOURS = "Only who said it, or an owner of this bot, may have it forgotten here: "
 _BUSY = "I am just saving what was said. Please write it again in a minute; nothing is forgotten yet."
 
@@ -97,54 +108,71 @@ class ErasureCommands:
         return Reply(text=text)
 
     async def forget(self, asked: Asked) -> Reply:
-        """List what fits, or forget what was listed and is confirmed."""
-        if not asked.scope.enabled:
-            return Reply(text=OFF)
+        """List what fits, or forget what was listed and is confirmed; where memory is off as well."""
+        nothing = f"{_NOTHING} `/memory` lists the notes." if asked.scope.enabled else _NOTHING
+        asked = replace(asked, scope=replace(asked.scope, enabled=True))  # off, it is not read or added to, yet there
         words = asked.arguments.replace("`", "").strip()
         if not words.strip(" ,"):
             return Reply(text=_USAGE)
-        if _numbers(words) is not None:
-            return await self._confirmed(asked, words)
+        if pressed := _PRESSED.fullmatch(words):
+            return await self._confirmed(asked, pressed[1], listed=pressed[2])
+        wanted, sure = _without_yes(words)
+        if not wanted or _numbers(wanted) is not None:
+            return await self._confirmed(asked, wanted)
         files = await self._files(asked.scope, await self._places(asked.scope))
-        yes = words.lower().endswith(" yes")
-        sure = await to_thread.run_sync(_named, files, words.rpartition(" ")[0]) if yes else []
-        if len(sure) == 1:
-            shown = [item for item in await self._offered(asked) if item.note == sure[0] and not item.hash]
-            return await self._forget(asked, shown) if shown else await self._search(asked, files, sure[0])
-        return await self._search(asked, files, words)
+        found = await self._found(asked.scope, files, wanted)
+        if sure and len(found) == 1:
+            shown = [item for item in await self._offered(asked) if _same(item, found[0])]
+            return await self._forget(asked, shown) if shown else await self._ask(asked, found)
+        if sure:
+            found = await self._found(asked.scope, files, words) or found
+        reply = await self._ask(asked, found) if found else Reply(text=nothing)
+        return replace(reply, text=f"{reply.text}{await self._unread(asked.scope)}")
 
-    async def _search(self, asked: Asked, files: Mapping[str, str], words: str) -> Reply:
-        notes = [whole(note, files[note]) for note in (await to_thread.run_sync(_named, files, words))[:FOUND]]
-        if len(notes) == 1:
-            return await self._ask(asked, notes, f"`/forget {notes[0].note} yes`")
-        texts = {**files, **await self._staged(asked.scope)}
-        found = notes or await to_thread.run_sync(find, texts, words)
-        if not found:
-            return Reply(text="I find nothing in memory that fits. `/memory` lists the notes.")
-        return await self._ask(asked, found, "`/forget 1` (or several numbers, or `/forget all`)")
+    async def _found(self, scope: Scope, files: Mapping[str, str], words: str) -> Sequence[Item]:
+        """Return the notes of this name, or else what fits the words."""
+        if names := await to_thread.run_sync(_named, files, words):
+            return [whole(note, files[note]) for note in names[:FOUND]]
+        return await to_thread.run_sync(find, {**files, **await self._staged(scope)}, words)
 
-    async def _ask(self, asked: Asked, items: Sequence[Item], how: str) -> Reply:
+    async def _ask(self, asked: Asked, items: Sequence[Item]) -> Reply:
+        listed = secrets.token_hex(4)
         kept = [
-            {"note": item.note, "hash": item.hash, "facts": list(item.facts)} for item in items
+            {"note": item.note, "hash": item.hash, "facts": list(item.facts), "listed": listed} for item in items
         ]  # hashes: the words must not outlive the notes
         inbound = asked.claim.inbound
         await self.erasures.offer(asked.scope, str(inbound.address), inbound.account, kept)
         lines = [f"{number}. {_shown(item)}" for number, item in enumerate(items, 1)]
+        how = "`/forget yes` (or `/forget 1`)" if len(items) == 1 else _ONE_OF_THEM
         return Reply(
             text="\n".join(lines) + f"\n\nTo have it forgotten for good, write {how} within ten minutes. "
-            "This conversation then begins anew."
+            "This conversation then begins anew.",
+            choices=[
+                Choice(label=f"{number} {short(item.note)}", says=f"/forget {number} yes {listed}")
+                for number, item in enumerate(items[:_PRESSABLE], 1)
+            ],
         )
 
-    async def _offered(self, asked: Asked) -> list[Item]:
+    async def _offered(self, asked: Asked, *, listed: str = "") -> list[Item]:
+        """Return what this person was shown last; none of it if that is not the list that is meant."""
         inbound = asked.claim.inbound
         kept = await self.erasures.offered(asked.scope, str(inbound.address), inbound.account)
-        return [Item(note=each["note"], hash=each["hash"], facts=tuple(each.get("facts", ()))) for each in kept]
+        return [
+            Item(note=each["note"], hash=each["hash"], facts=tuple(each.get("facts", ())))
+            for each in kept
+            if listed in ("", each.get("listed"))
+        ]
 
-    async def _confirmed(self, asked: Asked, words: str) -> Reply:
-        offered = await self._offered(asked)
+    async def _confirmed(self, asked: Asked, wanted: str, *, listed: str = "") -> Reply:
+        """Forget what these numbers stand for; without any, the one thing that was listed."""
+        offered = await self._offered(asked, listed=listed)
+        if not offered and await self.erasures.unfinished(asked.scope):
+            return await self._forget(asked, [])
         if not offered:
             return Reply(text=f"Nothing is listed for you any more. {_USAGE}")
-        numbers = _numbers(words) or range(1, len(offered) + 1)
+        if not wanted and len(offered) > 1:
+            return Reply(text=f"There are {len(offered)} things in the list: write {_ONE_OF_THEM}.")
+        numbers = _numbers(wanted) or range(1, len(offered) + 1)
         if not all(1 <= number <= len(offered) for number in numbers):
             return Reply(text=f"The list goes from 1 to {len(offered)}.")
         return await self._forget(asked, [offered[number - 1] for number in dict.fromkeys(numbers)])
@@ -153,10 +181,10 @@ class ErasureCommands:
         scope = asked.scope
         try:
             async with AsyncExitStack() as stack:
-                lease = f"extract:{scope.memory_dir}"
+                lease = extracting(scope)
                 await stack.enter_async_context(self.leases.hold(lease, seconds=_LEASE_SECONDS, wait=_WAIT_SECONDS))
                 with suppress(LeaseLost):  # a dream that runs sees by itself that something was forgotten, and ends
-                    dream = self.leases.hold(f"dream:{scope.memory_dir}", seconds=_LEASE_SECONDS, wait=0.0)
+                    dream = self.leases.hold(dreaming(scope), seconds=_LEASE_SECONDS, wait=0.0)
                     await stack.enter_async_context(dream)
                 return await self._erase(scope, asked.claim.inbound.account, items)
         except (LeaseLost, Conflict):
@@ -165,66 +193,103 @@ class ErasureCommands:
             return Reply(text=f"I can't take it out of its note: {error}.")
 
     async def _erase(self, scope: Scope, account: Account, items: Sequence[Item]) -> Reply:
-        """Record it first, so that nothing rebuilds what is being taken out, and after, for what began meanwhile."""
+        """Take it out if this person may have it forgotten, and if nothing stands in the way.
+
+        What somebody was allowed to have forgotten, and was not taken out before the process died, goes along.
+        """
         found = await self._places(scope)
         files = await self._files(scope, found)  # what was being saved is saved now
         texts, said = files | await self._staged(scope), await self._said_above(scope, files)
         known = await to_thread.run_sync(_still_there, texts, items, said)
-        if not known:
+        begun = [Item(note="", hash=each) for each in await self.erasures.unfinished(scope)]
+        left = bool(begun and (await to_thread.run_sync(_meant, texts, begun, said)).what.texts)
+        if not known and not left:
+            await self.erasures.end(scope)
             return Reply(text="That is forgotten already.")
         refused = [why for each in known if (why := await self._refusal(found, account, each))]
         if refused:
             return Reply(text="\n".join(dict.fromkeys(refused)))
         others = await self._of_others(scope, account, texts)
-        meant = await to_thread.run_sync(_meant, texts, [item for each in known for item in each.items], said, others)
+        wanted = [*begun, *(item for each in known for item in each.items)]
+        meant = await to_thread.run_sync(_meant, texts, wanted, said, others)
         beside = await to_thread.run_sync(self._beside, found, files, meant.what)
         if there := await hindrance(found, meant.what, [*meant.held, *beside], self.notes):
             return Reply(
                 text=f"Nothing is forgotten yet, as something stands in the way: {there}. Then write it again."
             )
+        names = await to_thread.run_sync(_telling_names, meant.what, [*meant.held, *beside], found)
+        return await self._carried_out(scope, meant, names, await to_thread.run_sync(_of_team, files, meant.what))
+
+    async def _carried_out(self, scope: Scope, meant: _Meant, names: Sequence[str], team: Gone | None) -> Reply:
+        """Record it first, so that nothing rebuilds what is being taken out, and after, for what began meanwhile.
+
+        `names` are notes that are named by it; `team` is what of it stands in the team's notes.
+        """
         what = meant.what
-        names = await to_thread.run_sync(_telling_names, what, [*meant.held, *beside], found)
-        team = await to_thread.run_sync(_of_team, files, what)
         sources = [each for said in (await self.provenance.sources(scope, what.hashes)).values() for each in said]
         upto = await self.erasures.latest(scope)
         messages = await self._messages(scope, what, sources)
-        await self.erasures.erase(scope, messages=messages, what=what, names=names, team=team)
-        cut_short = ""
+        await self.erasures.begin(scope, messages=messages, what=what, names=names, team=team)
+        cut_short, stays = "", frozenset[str]()
         try:
-            held, team = await self._written_meanwhile(scope, found, meant, team)
-            await erase_everywhere(found, what, held, messages=messages, notes=self.notes, leases=self.leases)
-        except (PathRefused, WriteRefused, LeaseLost, Conflict) as error:
-            cut_short = await self._cut_short(scope, found, meant, error)
-        rest = await self.forget_in_team(scope, team) if team is not None and scope.project else ""
-        late = await self._messages(scope, what, sources, after=upto)
-        await self.erasures.erase(scope, messages=late, what=what, names=names, team=team)
+            try:
+                team = await self._taken_out(scope, meant, messages) or team
+            except (PathRefused, WriteRefused, LeaseLost, Conflict) as error:
+                cut_short, stays = await self._cut_short(scope, meant, error)
+            rest = await self.forget_in_team(scope, team) if team is not None and scope.project else ""
+            late = await self._messages(scope, what, sources, after=upto)
+            await self.erasures.erase(scope, messages=late, what=what, names=names, team=team, stays=stays)
+        except BaseException:  # a /stop, say: it is over, and may be asked for again
+            with CancelScope(shield=True):
+                await self.erasures.end(scope, stays=what.hashes)
+            raise
         done = cut_short or f"Forgotten: {_counted(len(what.texts))}. This conversation begins anew."
-        return Reply(text=f"{done}{rest}")
+        return Reply(text=f"{done}{rest}{await self._unread(scope)}")
 
-    async def _cut_short(self, scope: Scope, found: Mapping[str, Scope], meant: _Meant, error: Exception) -> str:
-        """Say what went and what stays of something that could only be begun."""
-        files = await self._files(scope, found)
+    async def _unread(self, scope: Scope) -> str:
+        """Say which notes are too large to be read to the end, "" if none is."""
+        large = await to_thread.run_sync(unread, await self._places(scope))
+        return f"\n\nToo large to be read to the end, so look there by hand: {_listed(large)}." if large else ""
+
+    async def _cut_short(self, scope: Scope, meant: _Meant, error: Exception) -> tuple[str, frozenset[str]]:
+        """Say what went and what stays of something that could only be begun; also by hash the facts that stay."""
+        files = await self._files(scope, await self._places(scope))
         still = await to_thread.run_sync(holding, files, meant.what)
+        left = await to_thread.run_sync(_forgettable, {note: files[note] for note in still})
         went = [note for note in meant.held if note not in still]
         gone_from = f" It is gone from {_listed(went)}." if went else ""
         stays = f" It still stands in {_listed(still)}." if still else " The notes don't hold it any more."
-        return (
+        told = (
             f"It is forgotten only in part: {error}.{gone_from}{stays} "
-            "Once that is mended, write `/forget` and its words again; in a group only an owner of this bot may then."
+            "Once that is mended, write `/forget` and its words again."
         )
+        return told, meant.what.hashes.intersection(frozenset[str]().union(*left.values()))
 
-    async def _written_meanwhile(
-        self, scope: Scope, found: Mapping[str, Scope], meant: _Meant, team: Gone | None
-    ) -> tuple[Sequence[str], Gone | None]:
-        """Return which notes hold it now that it is recorded, and what of it stands in the team's notes.
+    async def _taken_out(self, scope: Scope, meant: _Meant, messages: frozenset[int]) -> Gone | None:
+        """Take it out wherever it stands by now, until nothing holds it; return what stood in the team's notes."""
+        what, held, team = meant.what, meant.held, None
+        for look in range(_LOOKS):
+            found, files = await self._written(scope)
+            there = await to_thread.run_sync(holding, files, what)
+            if look and not there:
+                return team
+            team = await to_thread.run_sync(_of_team, files, what) or team
+            there += await to_thread.run_sync(self._beside, found, files, what)
+            held = [*dict.fromkeys((*held, *there))]
+            await erase_everywhere(found, what, held, messages=messages, notes=self.notes, leases=self.leases)
+        raise Conflict("somebody's hand puts it back all the time", actual="")
+
+    async def _written(self, scope: Scope) -> tuple[dict[str, Scope], dict[str, str]]:
+        """Return all places and what stands there, now that it is recorded.
 
         Who writes holds the lease, and looks into the record under it: who was let through before has written.
         """
-        async with self.leases.hold(f"memory:{scope.memory_dir}", seconds=_LEASE_SECONDS, wait=_LEASE_SECONDS):
-            files = await self._files(scope, found)
-        held = await to_thread.run_sync(holding, files, meant.what)
-        held += await to_thread.run_sync(self._beside, found, files, meant.what)
-        return [*dict.fromkeys((*meant.held, *held))], await to_thread.run_sync(_of_team, files, meant.what) or team
+        found = await self._places(scope)
+        for place in found.values():
+            if place.writable:
+                async with self.leases.hold(writing(place), seconds=_LEASE_SECONDS, wait=_LEASE_SECONDS):
+                    pass
+        return found, await self._files(scope, found)
 
     def _beside(self, found: Mapping[str, Scope], files: Mapping[str, str], what: Gone) -> list[str]:
         """Return the notes that only mention it and may be changed from here; blocking."""
@@ -249,9 +314,10 @@ class ErasureCommands:
         if not scope.shared or account in self.settings.access.owners:
             return ""
         sources = await self.provenance.sources(scope, what.hashes)
-        said = [each.account for fact in what.hashes for each in sources.get(fact, ())]
-        theirs = what.hashes <= set(sources) and set(said) == {str(account)}
-        return "" if theirs else f"{_NOT_YOURS}`{meant.items[0].note}`"
+        said = {fact: {each.account for each in those} for fact, those in sources.items()}
+        named = await self.provenance.named(scope, what.texts)
+        theirs = [said.get(fact) == {str(account)} or str(account) in named[fact] for fact in what.hashes]
+        return "" if theirs and all(theirs) else f"{_NOT_YOURS}`{meant.items[0].note}`"
 
     async def _staged(self, scope: Scope) -> dict[str, str]:
         return {f"{_STAGED}{name}": text for name, text in (await self.erasures.staged(scope)).items()}
@@ -327,6 +393,16 @@ def _of_team(files: Mapping[str, str], what: Gone) -> Gone | None:
     texts = [fact for note, text in team.items() for fact in forgettable(text, note) if what.same(fact)]
     notes = what.notes & team.keys()
     return replace(what, notes=notes, texts=tuple(dict.fromkeys(texts))) if texts or notes else None
+
+
+def _without_yes(words: str) -> tuple[str, bool]:
+    """Return what is meant, and whether `yes` was said to it."""
+    *before, last = words.split()
+    return (" ".join(before).rstrip(" ,"), True) if last.lower() == "yes" else (words, False)
+
+
+def _same(offered: Item, found: Item) -> bool:
+    return (offered.note, offered.hash) == (found.note, found.hash)
 
 
 def _numbers(words: str) -> list[int] | None:

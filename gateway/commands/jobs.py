@@ -7,8 +7,9 @@ from datetime import datetime
 
 import anyio
 
-from gateway.commands.table import Asked, Handler, Reply
+from gateway.commands.table import Asked, Handler, Reply, not_understood
 from gateway.settings import Settings
+from gateway.settings_faults import nearest
 from memory.ports import Clock
 from scheduler.board import Board, JobStatus, how, local
 from scheduler.clock import Looked, Ran, SchedulerClock
@@ -44,14 +45,18 @@ class JobsCommand:
             return Reply(text=_NOT_YOURS)
         if asked.scope.shared:
             return Reply(text=_NOT_HERE)
+        given = asked.arguments.replace("`", "")
         try:
-            return Reply(text=await self._answer(shlex.split(asked.arguments.replace("`", "")), asked.scope.timezone))
+            return Reply(text=await self._answer(shlex.split(given), asked.scope.timezone))
         except (UnknownJob, UnknownScope) as error:
-            return Reply(text=f"{str(error)[0].upper()}{str(error)[1:]}.")
-        except (NotRunning, ValueError):
-            return Reply(text=_USAGE)
+            return Reply(text=_unknown(error, given))
+        except NotRunning:
+            return Reply(text="I can't run it now: the scheduler is not running. `reverie doctor` says why.")
+        except ValueError:
+            return Reply(text=not_understood(given, ("run",), _USAGE))
 
     async def _answer(self, words: Sequence[str], timezone: str) -> str:
+        """Do what the words say; raises `ValueError` if they say nothing that is known."""
         match list(words):
             case []:
                 now, statuses = self.clock(), await self.board.overview(limit=PER_JOB)
@@ -64,7 +69,7 @@ class JobsCommand:
             case [name, page] if page.isdecimal() and 0 < int(page) < 1_000_000:
                 return await self._page(name, int(page), timezone)
             case _:
-                return _USAGE
+                raise ValueError(words)
 
     async def _page(self, name: str, page: int, timezone: str) -> str:
         status = await self.board.of(name, limit=PER_PAGE, page=page)
@@ -81,6 +86,12 @@ class JobsCommand:
         if not begun.ended.is_set():
             return f"{name} is running; `/jobs {name}` shows how it goes."
         return f"{name}: {begun.error}" if begun.error else "\n".join(outcomes(name, begun.ran, mark="`"))
+
+
+def _unknown(error: UnknownJob | UnknownScope, given: str) -> str:
+    name = given.removeprefix("run ").partition(" ")[0]
+    meant = nearest(name, error.known) if isinstance(error, UnknownJob) else ""
+    return f"{str(error)[0].upper()}{str(error)[1:]}{meant}."
 
 
 def told(status: JobStatus, *, now: datetime, timezone: str, mark: str = "") -> str:
@@ -100,8 +111,12 @@ def told(status: JobStatus, *, now: datetime, timezone: str, mark: str = "") -> 
 
 def outcomes(name: str, ran: Iterable[Ran], *, mark: str = "") -> list[str]:
     """Return what a run by hand did, a line for each scope."""
-    lines = [f"{name} {mark}{each.scope or '-'}{mark}: {each.outcome.value}: {each.detail}" for each in ran]
+    lines = [": ".join(filter(None, (_named(name, each.scope, mark), each.outcome.value, each.detail))) for each in ran]
     return lines or [f"{name}: nothing to do"]
+
+
+def _named(job: str, scope: str, mark: str) -> str:
+    return f"{job} {mark}{scope}{mark}" if scope else job
 
 
 def would(name: str, looked: Sequence[Looked], *, mark: str = "") -> str:

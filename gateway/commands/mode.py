@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from gateway.commands.table import Asked, Handler, Reply
+from gateway.commands.table import Asked, Handler, Reply, not_understood
 from gateway.db.modes import Chosen
 from gateway.scopes import Scopes
 from gateway.settings import Settings
@@ -41,7 +41,7 @@ class ModeCommand:
         """Say which mode holds here, or switch it for all that shares this memory."""
         words, theirs = asked.arguments.replace("`", "").lower(), asked.claim.inbound.account
         if words and words not in _WISHES:
-            return Reply(text=_USAGE)
+            return Reply(text=not_understood(words, _WISHES, _USAGE))
         if not words:
             chosen = await self.scopes.chosen(asked.scope.principal)
             whose = "" if theirs in self.settings.access.owners else f" {_NOT_YOURS}"

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gateway.commands.table import Asked, Reply
+from gateway.db.proposed import PENDING
 from gateway.decisions import Decisions
-from gateway.proposal_texts import code
+from gateway.proposal_texts import answers, code
 from gateway.proposals import Proposals
 from gateway.settings import Settings
 
@@ -43,26 +44,29 @@ class ProposalCommand:
             return Reply(text=_NOT_YOURS)
         match _words(asked):
             case ["proposals"]:
-                return Reply(text=await self._list(asked))
+                return await self._list(asked)
             case [("accept" | "refuse" | "show") as word, number] if found := _NUMBER.match(number):
-                return Reply(text=await self._one(asked, word, int(found[1])))
+                return await self._one(asked, word, int(found[1]))
             case _:
                 return Reply(text=_USAGE)
 
-    async def _list(self, asked: Asked) -> str:
+    async def _list(self, asked: Asked) -> Reply:
         waits = await self.proposals.waiting([each for each in self.settings.projects if _may_see(asked, each)])
         lines = [f"- **{each.number}.** `{code(each.project)}`: {each.title}" for each in waits]
-        return "\n".join([*lines, "", _USAGE]) if lines else "Nothing is proposed at the moment."
+        text = "\n".join([*lines, "", _USAGE]) if lines else "Nothing is proposed at the moment."
+        return Reply(text=text, choices=answers([each.number for each in waits]))
 
-    async def _one(self, asked: Asked, word: str, number: int) -> str:
+    async def _one(self, asked: Asked, word: str, number: int) -> Reply:
         proposal, account = await self.proposals.of(number), asked.claim.inbound.account
         if proposal is not None and not _may_see(asked, proposal.project):
-            return _NOT_HERE
+            return Reply(text=_NOT_HERE)
         if word == "accept":
-            return await self.decisions.accept(number, scope=asked.scope, account=account)
+            return Reply(text=await self.decisions.accept(number, scope=asked.scope, account=account))
         if word == "refuse":
-            return await self.decisions.refuse(number, account=account)
-        return await self.decisions.show(number)
+            return Reply(text=await self.decisions.refuse(number, account=account))
+        text, shown = await self.decisions.show(number), await self.proposals.of(number)
+        waits = shown is not None and shown.state == PENDING
+        return Reply(text=text, choices=answers([number]) if waits else ())
 
 
 def _words(asked: Asked) -> Sequence[str]:

@@ -1,9 +1,11 @@
 """The commands: one table, from which menus, help and dispatch come."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from gateway.buttons import Choice
 from gateway.inbox import Claim
+from gateway.settings_faults import nearest
 from memory.scope import Scope
 
 MENU: Sequence[tuple[str, str]] = (
@@ -26,16 +28,21 @@ MENU: Sequence[tuple[str, str]] = (
 """Names and summaries of all commands, as the platforms' menus and /help show them."""
 _OF_MEMORY = frozenset({"memory", "remember", "dream", "mode"})
 """What only means something while memory is on, whether or not it can be said here yet."""
+_OFF = "Memory is switched off here. What it holds from before can still be erased: `/forget WORDS` lists what fits."
 _OF_A_CONVERSATION = frozenset({"new", "stop", "why", "ignore"})
 """What acts on a conversation, and so means nothing where a chat's conversations are its threads and this is none."""
 
 
+_ECHOED = 40  # characters of what was not understood
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reply:
-    """What a command answers, Markdown; `ends_session` closes the conversation's session with it."""
+    """What a command answers, Markdown, with buttons under it; `ends_session` closes the conversation's session."""
 
     text: str
     ends_session: bool = False
+    choices: Sequence[Choice] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,18 +68,26 @@ class Commands:
     @staticmethod
     def is_command(text: str) -> bool:
         """Whether a message is meant as a command: a slash and a letter, nothing like a path."""
-        word = text.split(maxsplit=1)[0] if text.strip() else ""
-        return word.startswith("/") and word[1:2].isalpha() and "/" not in word[1:]
+        return is_command(text)
 
     async def run(self, claim: Claim, scope: Scope) -> Reply:
         """Run the command in a message; an unknown one gets a word that says where help is."""
         word, *rest = claim.inbound.text.split(maxsplit=1)
         name = word[1:].split("@")[0].lower()
         if name in _OF_MEMORY and not scope.enabled:
-            return Reply(text="Memory is switched off here.")
+            return Reply(text=_OFF)
         if name in _OF_A_CONVERSATION and not claim.inbound.in_conversation:
             return Reply(text=f"Here each thread is a conversation: write `/{name}` in it, after mentioning me.")
         handler = self._handlers.get(name)
         if handler is None:
-            return Reply(text=f"I don't know `/{name}`. Write `/help` to see what I know.")
+            meant = nearest(f"/{name}", [f"/{known}" for known in self._handlers])
+            return Reply(text=f"I don't know `/{name}`{meant}. Write `/help` to see what I know.")
         return await handler(Asked(claim=claim, scope=scope, arguments="".join(rest).strip()))
+
+
+def not_understood(given: str, known: Collection[str], usage: str) -> str:
+    """Say which words after a command were not understood, which one may have been meant, and what can be written."""
+    words = given.replace("`", "").split()
+    shown = " ".join(words)
+    shown = shown if len(shown) <= _ECHOED else f"{shown[:_ECHOED]}…"
+    return f"I don't understand `{shown}`{nearest(words[0].lower(), known) if words else ''}. {usage}"

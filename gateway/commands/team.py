@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 
 from gateway.commands.proposals import ProposalCommand
 from gateway.commands.table import Asked, Handler, Reply
-from gateway.previews import how_to_answer, preview, whole
+from gateway.previews import answers, how_to_answer, one_by_one, preview, whole
 from gateway.provenance import Provenance
 from gateway.publishing import Answered, Publishing, answered_before
 from gateway.settings import ProjectSettings, Settings
 from gateway.staging import Staged, Staging
-from gateway.team_exchanges import Exchange, TeamExchanges, why_resting
-from memory.authorship import bylines
+from gateway.team_exchanges import OWN, Exchange, TeamExchanges, code, conflict_of, why_resting
+from gateway.team_writes import turn_run
+from memory.authorship import Byline, bylines
 from memory.errors import MemoryFault
 from memory.facts import facts_of
 from memory.freshness import age_days, age_words
@@ -77,7 +78,7 @@ class TeamCommand:
             return Reply(text=await self._why_none(asked))
         match words:
             case []:
-                text = await self._status(scope)
+                return await self._status(scope)
             case ["who"]:
                 text = await self._who(scope, 1)
             case ["who", page] if page.isdecimal() and 0 < int(page) < 1_000_000:
@@ -87,7 +88,8 @@ class TeamCommand:
             case ["audit"]:
                 text = await self._audit(asked)
             case [("yes" | "no" | "show") as word, *numbers] if numbers:
-                text = _DIRECT if scope.shared else await self._answer(scope, word, numbers)
+                run = turn_run(asked.claim.id)
+                return Reply(text=_DIRECT) if scope.shared else await self._answer(scope, word, numbers, run=run)
             case _:
                 text = _USAGE
         return Reply(text=text)
@@ -115,22 +117,29 @@ class TeamCommand:
 
     # -- what waits
 
-    async def _answer(self, scope: Scope, word: str, words: Sequence[str]) -> str:
+    async def _answer(self, scope: Scope, word: str, words: Sequence[str], *, run: str) -> Reply:
         if words == ["all"]:
-            numbers = [each.number for each in await self.staging.pending(scope)]
+            numbers = await self.staging.all_for(scope, run)
         elif all(each.isascii() and each.isdigit() and len(each) < 7 for each in words):
             numbers = list(dict.fromkeys(map(int, words)))
         else:
-            return _USAGE
+            return Reply(text=_USAGE)
         if not numbers:
-            return "Nothing waits to be shared."
+            return Reply(text="Nothing waits to be shared.")
         if word == "show":
-            return "\n\n".join([await self._shown(scope, number) for number in numbers[:_PER_ANSWER]])
+            return await self._show(scope, numbers[:_PER_ANSWER])
         if word == "no":
-            return _told([await self.publishing.discard(scope, number) for number in numbers])
-        if self.settings.memory.team_writes == "off":
-            return _OFF
-        return await self._share(scope, numbers)
+            text = _told([await self.publishing.discard(scope, number) for number in numbers])
+        elif self.settings.memory.team_writes == "off":
+            return Reply(text=_OFF)
+        else:
+            text = await self._share(scope, numbers)
+        return Reply(text=text, choices=one_by_one(await self.staging.pending(scope)))
+
+    async def _show(self, scope: Scope, numbers: Sequence[int]) -> Reply:
+        text = "\n\n".join([await self._shown(scope, number) for number in numbers])
+        waits = [each for each in await self.staging.pending(scope) if each.number in numbers]
+        return Reply(text=text, choices=answers(waits) if len(waits) == 1 else one_by_one(waits))
 
     async def _shown(self, scope: Scope, number: int) -> str:
         staged = await self.staging.of(scope, number)
@@ -144,9 +153,9 @@ class TeamCommand:
         parts += [preview(each.anew) for each in done if each.anew is not None]
         again = [each.anew.number for each in done if each.anew is not None]
         parts += [how_to_answer(again)] if again else []
-        shared = [each.shared for each in done if each.shared]
+        shared = [each for each in done if each.shared]
         if shared:
-            parts.append(_reached(await self.publishing.tell_server(scope), shared, self._rests(scope)))
+            parts.append(await self.publishing.reached(scope, shared))
         return "\n\n".join(parts)
 
     def _rests(self, scope: Scope) -> str:
@@ -156,7 +165,7 @@ class TeamCommand:
 
     # -- how it stands
 
-    async def _status(self, scope: Scope) -> str:
+    async def _status(self, scope: Scope) -> Reply:
         project = self.settings.projects.get(scope.project, ProjectSettings())
         found = [each.name.removeprefix(f"{TEAM}/") for each in await self.scanner.scan(scope) if each.team]
         conflicts = sorted(filter(is_conflict_copy, found))
@@ -169,7 +178,8 @@ class TeamCommand:
             self._how_written(scope),
         ]
         waits = [] if scope.shared else await self.staging.pending(scope)
-        return "\n".join(lines) + (f"\n\n{_waiting(waits, scope.timezone)}" if waits else "")
+        text = "\n".join(lines) + (f"\n\n{_waiting(waits, scope.timezone)}" if waits else "")
+        return Reply(text=text, choices=one_by_one(waits))
 
     def _how_written(self, scope: Scope) -> str:
         how = {
@@ -181,7 +191,7 @@ class TeamCommand:
 
     async def _exchange(self, scope: Scope) -> list[str]:
         last, rests = self.sync.last(scope), self._rests(scope)
-        found = (*await self.sync.refused(scope), *(last.skipped if last is not None else ()))
+        found = (*(await self.sync.state(scope)).refused, *(last.skipped if last is not None else ()))
         stays = _stayed(list(dict.fromkeys(found)), indent="  ")
         pushes = [f"- **Nothing is pushed for now**: {rests}"] if rests else []
         return [f"- Last exchange: {await self._last(scope, last)}", *stays, *pushes]
@@ -214,25 +224,31 @@ class TeamCommand:
         there = notes[(page - 1) * PER_PAGE : page * PER_PAGE]
         if not there:
             return "There is no note of the team here." if page == 1 else f"There is no page {page}."
-        lines = [await self._line(scope, each) for each in there]
+        serves = self.audit is not None and self.settings.memory.team_server_url is None
+        writers = await self.audit.writers(scope.repo) if self.audit is not None and serves else {}
+        lines = [await self._line(scope, each, writers) for each in there]
         more = f"\n\n`/team who {page + 1}` shows more." if len(notes) > page * PER_PAGE else ""
         return "\n".join(lines) + more
 
-    async def _line(self, scope: Scope, header: NoteHeader) -> str:
+    async def _line(self, scope: Scope, header: NoteHeader, writers: Mapping[str, str]) -> str:
+        """Return who wrote a note: on record here, or by what the note says, which whoever sent it could write."""
         try:
             text = (await self.notes.read(scope, header.path)).text
         except MemoryFault as error:
-            return f"- `{_code(header.name)}`: it can't be read: {error}"
-        authors = [
-            f"{_code(each.author)}" + (f", {_code(each.source)}" if each.source else "") for each in bylines(text)
-        ]
-        if not authors:
-            said = await self.provenance.sources(scope, map(fact_hash, facts_of(text)))
-            known = dict.fromkeys(f"{each.speaker} ({each.account})" for sources in said.values() for each in sources)
-            authors = [_code(each) for each in known]
+            return f"- `{code(header.name)}`: it can't be read: {error}"
+        found = await self.provenance.sources(scope, map(fact_hash, facts_of(text)))
+        said = {each.account: f"{each.speaker} ({each.account})" for sources in found.values() for each in sources}
+        authors = [_author(each, on_record=each.account in said) for each in bylines(text)]
+        authors = authors or [f"`{code(each)}`" for each in said.values()] or ["unknown who wrote it"]
+        writer = writers.get(header.name.removeprefix(f"{TEAM}/"), OWN)
+        authors += [f"put on the server by `{code(writer)}`"] if writer != OWN else []
         when = age_words(age_days(header.mtime, self.clock().timestamp()))
-        whose = "; ".join(f"`{each}`" for each in authors) or "unknown who wrote it"
-        return f"- `{_code(header.name)}` (changed {when}): {whose}"
+        return f"- `{code(header.name)}` (changed {when}): {'; '.join(authors)}"
+
+
+def _author(byline: Byline, *, on_record: bool) -> str:
+    source = f", {code(byline.source)}" if byline.source else ""
+    return f"{'' if on_record else 'it says '}`{code(byline.author)}{source}`"
 
 
 def _told(done: Sequence[Answered]) -> str:
@@ -241,7 +257,7 @@ def _told(done: Sequence[Answered]) -> str:
 
 def _waiting(waits: Sequence[Staged], timezone: str) -> str:
     since = [local(datetime.fromtimestamp(each.at, UTC), timezone) for each in waits[:_LISTED]]
-    lines = [f"{each.number}. `{_code(each.name)}`, since {at}" for each, at in zip(waits, since, strict=False)]
+    lines = [f"{each.number}. `{code(each.name)}`, since {at}" for each, at in zip(waits, since, strict=False)]
     more = [f"… and {len(waits) - _LISTED} more"] if len(waits) > _LISTED else []
     answer = how_to_answer([each.number for each in waits])
     return "\n".join(["**Waits for your word** (only you see it):", "", *lines, *more, "", answer])
@@ -250,24 +266,20 @@ def _waiting(waits: Sequence[Staged], timezone: str) -> str:
 def _conflicts(names: Sequence[str]) -> list[str]:
     if not names:
         return ["- Conflicts: none"]
-    lines = [f"  - `{_code(name)}`, beside `{_code(_note_of(name))}`" for name in names[:_LISTED]]
+    lines = [f"  - `{code(name)}`, beside `{code(conflict_of(name))}`" for name in names[:_LISTED]]
     more = [f"  - … and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
     head = f"- Conflicts: {len(names)}. Two sides changed a note; the server's text has its name, yours is kept beside:"
     return [head, *lines, *more]
 
 
-def _note_of(conflict: str) -> str:
-    return f"{conflict.rpartition('.conflict-')[0]}.md"
-
-
 def _stayed(skips: Sequence[Skip], *, indent: str = "") -> list[str]:
-    lines = [f"{indent}- `{_code(skip.key)}` stayed: {skip.reason}" for skip in skips[:_LISTED]]
+    lines = [f"{indent}- `{code(skip.key)}` stayed: {skip.reason}" for skip in skips[:_LISTED]]
     return [*lines, f"{indent}- … and {len(skips) - _LISTED} more"] if len(skips) > _LISTED else lines
 
 
 def _entry(entry: Entry, timezone: str) -> str:
     when = local(entry.at, timezone) if entry.at is not None else ""
-    who = f"`{_code(entry.who)}`" if entry.who else "somebody without a known token"
+    who = f"`{code(entry.who)}`" if entry.who else "somebody without a known token"
     if entry.status != 200:
         return f"{when}, {who}: {entry.method} refused ({entry.status})"
     done = [f"wrote {_keys(entry.written)}"] if entry.written else []
@@ -277,7 +289,7 @@ def _entry(entry: Entry, timezone: str) -> str:
 
 def _keys(keys: Sequence[str]) -> str:
     more = f" and {len(keys) - _KEYS} more" if len(keys) > _KEYS else ""
-    return ", ".join(f"`{_code(key)}`" for key in keys[:_KEYS]) + more
+    return ", ".join(f"`{code(key)}`" for key in keys[:_KEYS]) + more
 
 
 def _synced(report: SyncReport | None, rests: str) -> str:
@@ -289,24 +301,3 @@ def _synced(report: SyncReport | None, rests: str) -> str:
     if rests:
         return f"Asked the server: {report.counts()}.{stayed}\n**Nothing is pushed for now**: {rests}."
     return f"In line with the server: {report.counts()}.{stayed}"
-
-
-def _reached(report: SyncReport | None, shared: Sequence[str], rests: str) -> str:
-    """Say whether the others have it."""
-    if rests:
-        return f"The server does not have it, as **nothing is pushed for now**: {rests}."
-    if report is None or report.failure is not None:
-        why = f" ({report.failure})" if report is not None else ""
-        return f"The server may not have it yet{why}; the next exchange brings it there."
-    stayed = [skip for skip in report.skipped if skip.key in shared]
-    if stayed:
-        return "\n".join(f"`{_code(skip.key)}` did not go to the server: {skip.reason}." for skip in stayed)
-    beside = "".join(
-        f"\nIt had been changed there too; your text is kept in `{_code(each)}`." for each in report.conflicts
-    )
-    return f"The server has it; the team's other chats get it with their next exchange.{beside}"
-
-
-def _code(text: str) -> str:
-    """Return a text that can stand in a code span."""
-    return text.replace("`", "'")

@@ -1,11 +1,12 @@
 """What everybody can tell the bot: /start, /help, /new, /stop, /status."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from anyio import to_thread
 
+from adapters.base import Adapter
 from gateway.agent.subagents import FILE_TOOLS
 from gateway.commands.table import MENU, Asked, Handler, Reply
 from gateway.history import History
@@ -13,6 +14,7 @@ from gateway.scopes import Scopes
 from gateway.settings import Settings
 from gateway.usage import Usage
 from memory.agents import load_agents
+from memory.counts import counted
 from memory.instructions.layers import Instructions
 from memory.instructions.telling import describe
 from memory.paths import folder_name
@@ -30,6 +32,10 @@ _PARTS = {
 }
 
 
+_STANDIN = (
+    "none is set, so the built-in stand-in answers: it follows rules and does not think. "
+    "`ANTHROPIC_API_KEY` or `ANTHROPIC_BASE_URL` sets one; `reverie init` asks for it"
+)
 _WHERE = {
     "slack": "Write a command after mentioning me, in our direct messages, or as `/reverie status`.",
     "terminal": "`/quit` or Ctrl-D leaves.",
@@ -39,7 +45,7 @@ _WHERE = {
 
 @dataclass(frozen=True, kw_only=True)
 class UserCommands:
-    """The handlers and what they look at. `identity_note` says what the operator should know of a platform."""
+    """The handlers and what they look at."""
 
     settings: Settings
     scopes: Scopes
@@ -48,7 +54,7 @@ class UserCommands:
     scanner: Scans
     clock: Clock
     instruction_files: Instructions
-    identity_note: Callable[[str], str]
+    adapters: Mapping[str, Adapter]
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -93,21 +99,27 @@ class UserCommands:
     async def status(self, asked: Asked) -> Reply:
         """Say what is on here."""
         scope, address = asked.scope, asked.claim.inbound.address
-        today = await self.usage.since(scope.principal, self.clock().timestamp() - _DAY)
         session = await self.history.open_session(scope, str(address))
-        spent = sum(tokens.total for tokens in today.values())
         lines = [
             f"- Chat: `{address}`, {'shared' if scope.shared else 'private'}",
-            f"- Model: `{self.settings.model.chat}`",
-            f"- Conversation: {len(session.messages)} messages so far" if session else "- Conversation: none open",
+            f"- Model: {f'`{self.settings.model.chat}`' if self.settings.model.is_set else _STANDIN}",
+            f"- Conversation: {counted(len(session.messages), 'message')} so far"
+            if session
+            else "- Conversation: none open",
             await self._memory(asked),
             _left_out(scope),
             await self._agents(scope),
             f"- Time zone: {scope.timezone}",
-            f"- Last 24 hours: {spent:,} tokens",
-            self.identity_note(address.platform),
+            await self._spent(scope),
+            f"- {seen}" if (seen := await self.adapters[address.platform].sight(address)) else "",
         ]
         return Reply(text="\n".join(line for line in lines if line))
+
+    async def _spent(self, scope: Scope) -> str:
+        if not self.settings.model.is_set:
+            return ""  # what the stand-in counts is nothing that anybody pays for
+        today = await self.usage.since(scope.principal, self.clock().timestamp() - _DAY)
+        return f"- Last 24 hours: {sum(tokens.total for tokens in today.values()):,} tokens"
 
     async def instructions(self, asked: Asked) -> Reply:
         """Say which instruction files are loaded here, in which order."""
@@ -127,7 +139,7 @@ class UserCommands:
         team = f", team memory of {scope.project}" if scope.team_dir is not None else ""
         chosen = await self.scopes.chosen(scope.principal)
         by = ", as set with `/mode`, whatever `reverie.toml` says" if chosen and chosen.mode else ""
-        return f"- Memory: on, {count} notes, kept as {how}{by}{team}"
+        return f"- Memory: on, {counted(count, 'note')}, kept as {how}{by}{team}"
 
     async def _agents(self, scope: Scope) -> str:
         agents = await to_thread.run_sync(

@@ -25,6 +25,7 @@ from gateway.db.models import (
     SessionRow,
     ShownRow,
 )
+from gateway.db.payloads import words_beside, words_in, wordless
 from gateway.db.redaction import blank, redacted, texts_in
 from gateway.db.rows import of_scope, some
 from gateway.db.sessions import end
@@ -48,7 +49,7 @@ _TEAM_INDEX = re.compile(rf"(?<=<{SHARED_TAG}>\n).*?(?=\n</{SHARED_TAG}>)", re.D
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Traces:
-    """Rows that hold words of it without being of a turn: commands, their answers, notices."""
+    """Rows that hold words of it which no transcript has: commands, their answers, notices, what a message answers."""
 
     inbox: Collection[int]
     outbox: Collection[int]
@@ -73,7 +74,7 @@ class Clearing:
         )
         turns = set((await session.scalars(of_turns.distinct())).all())
         came = (InboxRow.principal == self._scope.principal, InboxRow.state.in_(_OVER))
-        commands = set((await session.scalars(select(InboxRow.id).where(*came))).all()) - turns
+        messages = (await session.scalars(select(InboxRow.id).where(*came))).all()
         went = select(OutboxRow.id, OutboxRow.key).where(
             OutboxRow.principal == self._scope.principal, OutboxRow.state.in_(_POSTED)
         )
@@ -83,19 +84,18 @@ class Clearing:
             if inbox_id(row.key) not in turns or not _ANSWER.match(row.key)
         }
         inbox, outbox = set[int](), set[int]()
-        for ids in some(commands):
+        for ids in some(messages):
             said = select(InboxRow.id, InboxRow.payload).where(InboxRow.id.in_(ids))
-            texts = {one: [payload.get("text", "")] for one, payload in (await session.execute(said)).all()}
+            texts = {
+                one: list(words_beside(payload) if one in turns else words_in(payload))
+                for one, payload in (await session.execute(said)).all()
+            }
             inbox |= await to_thread.run_sync(self._betraying, texts)
         for ids in some(posts):
             shown = select(OutboxRow.id, OutboxRow.part).where(OutboxRow.id.in_(ids))
             texts = {one: list(texts_in(part)) for one, part in (await session.execute(shown)).all()}
             outbox |= await to_thread.run_sync(self._betraying, texts)
         return Traces(inbox=inbox, outbox=outbox)
-
-    async def sources(self, session: AsyncSession) -> None:
-        """Drop the record of who said the facts."""
-        await _drop_sources(session, self._scope.principal, self._scope.project, self._what)
 
     async def end_sessions(self, session: AsyncSession, messages: Collection[int]) -> None:
         """End all sessions of the memory; what is due of them is left without what tells it."""
@@ -128,17 +128,14 @@ class Clearing:
         for ids in some(inbox):
             over = select(InboxRow).where(InboxRow.id.in_(ids), InboxRow.state.in_(_OVER))
             for row in (await session.scalars(over)).all():
-                row.payload = row.payload | {"text": ""}
+                row.payload = wordless(row.payload)
         for ids in some(outbox):
             posted = (OutboxRow.id.in_(ids), OutboxRow.state.in_(_POSTED))
             await session.execute(update(OutboxRow).where(*posted).values(part={}))
         await self._unname(session)
 
     async def _unname(self, session: AsyncSession) -> None:
-        """Take the notes' names from where they tell what was shown, written, or offered to be forgotten."""
-        offers = select(ForgetOfferRow).where(*of_scope(ForgetOfferRow, self._scope))
-        for offer in (await session.scalars(offers)).all():
-            offer.items = [each | {"note": ""} if each["note"] in self._names else each for each in offer.items]
+        """Take the notes' names from where they tell what was shown or written."""
         mine = select(SessionRow.id).where(*self._mine)
         paths = [str(self._scope.memory_dir / name) for name in self._names]
         await _unshow(session, self._mine, self._names)
@@ -152,7 +149,6 @@ class Clearing:
         One in which a turn is under way ends too, and that turn is not carried on: it may have read them by a tool.
         What people said there before stays, and so do their own notes.
         """
-        await _drop_sources(session, principal, self._scope.project, team, FactRow.note.like(f"{TEAM}/%"))
         names = [name for name in self._names if name.startswith(f"{TEAM}/")]
 
         def tells(text: str) -> bool:
@@ -255,12 +251,26 @@ async def _unshow(session: AsyncSession, mine: Sequence[ColumnElement[bool]], na
     await session.execute(delete(ShownRow).where(ShownRow.session_id.in_(sessions), ShownRow.name.in_(names)))
 
 
-async def _drop_sources(
-    session: AsyncSession, principal: str, project: str, what: Gone, *where: ColumnElement[bool]
+async def drop_sources(
+    session: AsyncSession, principal: str, project: str, facts: Collection[str], *where: ColumnElement[bool]
 ) -> None:
+    """Drop the record of who said these facts, given by hash."""
     mine = (FactRow.principal == principal, FactRow.project == project, *where)
-    for hashes in some(what.hashes):
+    for hashes in some(sorted(facts)):
         await session.execute(delete(FactRow).where(*mine, FactRow.fact_hash.in_(hashes)))
+
+
+async def withdraw_offers(
+    session: AsyncSession, scope: Scope, *, names: Collection[str], hashes: Collection[str]
+) -> None:
+    """Take the names from what is offered to be forgotten, of these notes and of what is none but these facts."""
+
+    def tells(item: Mapping[str, Any]) -> bool:
+        found = {item["hash"]} if item["hash"] else set(item.get("facts", ()))
+        return item["note"] in names or bool(found and found.issubset(hashes))
+
+    for offer in (await session.scalars(select(ForgetOfferRow).where(*of_scope(ForgetOfferRow, scope)))).all():
+        offer.items = [each | {"note": ""} if tells(each) else each for each in offer.items]
 
 
 def _with_texts(system: list[dict[str, Any]], change: Callable[[str], str]) -> list[dict[str, Any]]:

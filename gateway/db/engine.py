@@ -99,7 +99,10 @@ class DatabaseClock:
         )
 
 
-_FORMS = "Write sqlite+aiosqlite:///path/to/file.db or postgresql+asyncpg://user:password@host/name."
+_FORMS = (
+    "Write sqlite+aiosqlite:///path/to/file.db or postgresql+asyncpg://host/name, "
+    "with the user, a colon, the password and an @ before the host."  # as an example it would be redacted as a secret
+)
 
 
 def connect(url: str) -> Database:
@@ -107,7 +110,7 @@ def connect(url: str) -> Database:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:  # its text may hold the password
-        raise StartRefused(f"DATABASE_URL is no database URL. {_FORMS}") from error
+        raise StartRefused("DATABASE_URL is no database URL", cure=_FORMS) from error
     return Database(_engine(parsed))
 
 
@@ -118,8 +121,8 @@ def _engine(url: URL) -> AsyncEngine:
         # Four replicas together stay under the hundred connections that a server allows by default.
         return create_async_engine(url, hide_parameters=True, pool_size=10, max_overflow=10, pool_pre_ping=True)
     if url.drivername == "sqlite+aiosqlite":
-        raise StartRefused(f"DATABASE_URL names no file: a database in memory would forget everything. {_FORMS}")
-    raise StartRefused(f"DATABASE_URL starts with {url.drivername}://, which Reverie can't use. {_FORMS}")
+        raise StartRefused("DATABASE_URL names no file: a database in memory would forget everything", cure=_FORMS)
+    raise StartRefused(f"DATABASE_URL starts with {url.drivername}://, which Reverie can't use", cure=_FORMS)
 
 
 async def migrate(database: Database) -> None:
@@ -133,8 +136,8 @@ async def migrate(database: Database) -> None:
         cause = getattr(error, "orig", None) or error
         reason = next(iter(str(cause).splitlines()), "") or type(cause).__name__
         raise StartRefused(
-            f"The database at {database.engine.url.render_as_string(hide_password=True)} can't be used: {reason}. "
-            "Check that it exists, can be written, and that DATABASE_URL is right."
+            f"The database at {database.engine.url.render_as_string(hide_password=True)} can't be used: {reason}",
+            cure="Check that it exists, can be written, and that DATABASE_URL is right.",
         ) from error
 
 
@@ -161,8 +164,8 @@ def _upgrade(connection: Connection) -> None:
             known.get_revision(present)
     except CommandError as error:
         raise StartRefused(
-            f"The database has schema version {present}, which is newer than this Reverie knows. "
-            "Install the newer version again, or restore a backup made before the upgrade. Nothing was changed."
+            f"The database has schema version {present}, which is newer than this Reverie knows",
+            cure="Install the newer version again, or restore a backup made before the upgrade. Nothing was changed.",
         ) from error
     if present != known.get_current_head():
         command.upgrade(config, "head")

@@ -19,6 +19,8 @@ from memory.ports import Clock
 log = structlog.get_logger(__name__)
 
 _POLL_SECONDS = 0.05
+_LONGEST = 600.0
+"""Seconds that a lease runs at most from its last renewal; one that lies further ahead was taken by a wrong clock."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +50,12 @@ class DatabaseLeases:
 
     @asynccontextmanager
     async def hold(self, name: str, *, seconds: float, wait: float) -> AsyncIterator[DatabaseFence]:
-        """Hold the lease, renewing it at a third of its length; raises `LeaseLost` if not had within `wait` seconds."""
+        """Hold the lease, renewing it at a third of its length; raises `LeaseLost` if not had within `wait` seconds.
+
+        It is ten minutes long at most. One that lies further ahead is void: the clock was ahead when it was taken, and
+        if its holder has died it would keep everybody out until the clock is there again.
+        """
+        seconds = min(seconds, _LONGEST)
         fence = await self._acquire(name, seconds=seconds, wait=wait)
         renewal = asyncio.create_task(self._renew(fence, seconds))
         try:
@@ -86,7 +93,7 @@ class DatabaseLeases:
                 if row is None:
                     row = LeaseRow(name=name, holder="", token=0, until=0.0)
                     session.add(row)
-                if row.until > now:
+                if now < row.until <= now + _LONGEST:
                     return None
                 row.holder, row.token, row.until = holder, row.token + 1, now + seconds
                 return row.token

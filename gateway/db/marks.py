@@ -6,6 +6,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from gateway.db.models import ErasureRow, InboxRow
+from gateway.db.payloads import wordless
 
 
 async def mark_of(session: AsyncSession, principal: str, project: str) -> int:
@@ -24,7 +25,7 @@ async def clear_inbox(session: AsyncSession, message: int) -> None:
     """Take the words from a message that came in, inside the caller's transaction; see `answers_cleared`."""
     row = await session.get(InboxRow, message)
     if row is not None:
-        row.payload = row.payload | {"text": ""}
+        row.payload = wordless(row.payload)
 
 
 async def answers_cleared(session: AsyncSession, key: str) -> bool:
@@ -35,10 +36,11 @@ async def answers_cleared(session: AsyncSession, key: str) -> bool:
 
 
 async def in_line(session: AsyncSession, principal: str, project: str) -> None:
-    """Wait for whoever stores or forgets something of this memory, and let the next one wait until this is committed.
+    """Wait for whoever stores or forgets something of this memory, and let the next one wait until this is committed."""
+    await one_by_one(session, f"{principal} {project}")
 
-    On SQLite all writers stand in one line already.
-    """
+
+async def one_by_one(session: AsyncSession, name: str) -> None:
+    """Let no other transaction that gives this name go on until this one has ended; SQLite has one writer anyway."""
     if session.get_bind().dialect.name == "postgresql":
-        name = func.hashtextextended(f"{principal} {project}", 0)
-        await session.execute(select(func.pg_advisory_xact_lock(name)))
+        await session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))

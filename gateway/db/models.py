@@ -17,6 +17,7 @@ from sqlalchemy import (
     TypeDecorator,
     UniqueConstraint,
     text,
+    true,
 )
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -30,8 +31,8 @@ _NAMES = {
 }
 
 
-def _partial(name: str, *columns: str, where: str, unique: bool = False, sqlite_where: str = "") -> Index:
-    # The condition must stand in the queries in the same words, or they read the whole history.
+def partial_index(name: str, *columns: str, where: str, unique: bool = False, sqlite_where: str = "") -> Index:
+    """Return an index of the rows that a condition names; queries must put it in the same words to be served by it."""
     conditions = {"sqlite_where": text(sqlite_where or where), "postgresql_where": text(where)}
     return Index(name, *columns, unique=unique, **conditions)  # type: ignore[arg-type]  # options of dialects
 
@@ -81,6 +82,8 @@ class ChatRow(Base):
     principal: Mapped[str] = mapped_column(index=True)
     title: Mapped[str]
     allowed: Mapped[bool]
+    reachable: Mapped[bool] = mapped_column(server_default=true())
+    """False while the bot can't post there: it was blocked, or taken out."""
     created_at: Mapped[float]
 
 
@@ -115,7 +118,7 @@ class SessionRow(Base):
     """Extraction cursor: `messages.id` of the last message handled."""
 
     __table_args__ = (
-        _partial("uq_sessions_open", "conversation", unique=True, where="NOT ended", sqlite_where="ended = 0"),
+        partial_index("uq_sessions_open", "conversation", unique=True, where="NOT ended", sqlite_where="ended = 0"),
         Index("ix_sessions_scope", "principal", "project", "last_at"),
     )
 
@@ -179,9 +182,9 @@ class InboxRow(Base):
     __table_args__ = (
         UniqueConstraint("external_id", "platform"),  # in this order, or SQLite looks for open rows by their platform
         CheckConstraint("state IN ('pending', 'claimed', 'done', 'dead', 'refused')", name="state"),
-        _partial("ix_inbox_open_first", "id", where="state IN ('pending', 'claimed')"),
-        _partial("ix_inbox_open", "conversation", "id", where="state IN ('pending', 'claimed')"),
-        _partial("uq_inbox_running", "conversation", unique=True, where="state = 'claimed'"),
+        partial_index("ix_inbox_open_first", "id", where="state IN ('pending', 'claimed')"),
+        partial_index("ix_inbox_open", "conversation", "id", where="state IN ('pending', 'claimed')"),
+        partial_index("uq_inbox_running", "conversation", unique=True, where="state = 'claimed'"),
     )
 
 
@@ -195,6 +198,8 @@ class OutboxRow(Base):
     platform: Mapped[str]
     conversation: Mapped[str]
     part: Mapped[dict[str, Any]]
+    only_for: Mapped[str] = mapped_column(server_default="")
+    """The one account that is to see it; empty: whoever is in the chat."""
     reply_to: Mapped[str]
     message_id: Mapped[str]
     state: Mapped[str]
@@ -210,9 +215,49 @@ class OutboxRow(Base):
 
     __table_args__ = (
         CheckConstraint("state IN ('live', 'pending', 'sending', 'sent', 'dead')", name="state"),
-        _partial("ix_outbox_open_first", "id", where="state IN ('pending', 'sending')"),
-        _partial("ix_outbox_open", "conversation", "id", where="state IN ('pending', 'sending')"),
-        _partial("uq_outbox_sending", "conversation", unique=True, where="state = 'sending'"),
+        partial_index("ix_outbox_open_first", "id", where="state IN ('pending', 'sending')"),
+        partial_index("ix_outbox_open", "conversation", "id", where="state IN ('pending', 'sending')"),
+        partial_index("uq_outbox_sending", "conversation", unique=True, where="state = 'sending'"),
+    )
+
+
+class ButtonRow(Base):
+    """A button under a message: pressing it says `says`, for as long as it is offered and to whom it is."""
+
+    __tablename__ = "buttons"
+    token: Mapped[str] = mapped_column(primary_key=True)
+    principal: Mapped[str]
+    conversation: Mapped[str]
+    account: Mapped[str]
+    """Who may press it; empty: whoever may speak there."""
+    says: Mapped[str]
+    alone: Mapped[bool]
+    """Only its presser sees the message that it stands under, and is to see the answer."""
+    until: Mapped[float]
+
+    __table_args__ = (Index("ix_buttons_until", "until"),)
+
+
+class ApprovalRow(Base):
+    """A question whether a tool may be run: it waits until it has a decision, is closed, or its time is up."""
+
+    __tablename__ = "approvals"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    principal: Mapped[str]
+    conversation: Mapped[str]
+    account: Mapped[str]
+    """Who is asked."""
+    inbox_id: Mapped[int]
+    claim: Mapped[str]
+    """Of that message, under which the turn waits: whoever claims it next asks anew."""
+    session_id: Mapped[int] = mapped_column(index=True)
+    tool: Mapped[str]
+    decision: Mapped[str]
+    closed: Mapped[bool]
+    until: Mapped[float]
+
+    __table_args__ = (
+        partial_index("ix_approvals_waiting", "conversation", where="NOT closed", sqlite_where="closed = 0"),
     )
 
 
@@ -271,6 +316,9 @@ class ErasureRow(Base):
     place: Mapped[str] = mapped_column(server_default="")
     """`team` if the fact was forgotten for others of the project too: the same fact in their own notes is theirs."""
     at: Mapped[float]
+    """While it is not `done`: until when it is to be at the latest, so that all that looks finds it just forgotten."""
+    done: Mapped[bool] = mapped_column(server_default=true())
+    """False while it is being taken out of the files, or was until whoever did so was cut short."""
     __table_args__ = (
         Index("ix_erasures_messages", "principal", "project", "message_id"),
         Index("ix_erasures_at", "principal", "project", "at"),
@@ -335,86 +383,3 @@ class LeaseRow(Base):
     holder: Mapped[str]
     token: Mapped[int]
     until: Mapped[float]
-
-
-class StagedRow(Base):
-    """A change of team memory from a private chat: draft -> pending -> published | discarded | replaced | dead.
-
-    A number stands for exactly the change that the person was shown under it. What is over keeps no text.
-    """
-
-    __tablename__ = "staged_changes"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    principal: Mapped[str]
-    project: Mapped[str]
-    number: Mapped[int]
-    """0 while it is a draft, of which the person was not asked yet."""
-    state: Mapped[str]
-    run: Mapped[str]
-    """The turn or extraction that is at work on the draft."""
-    conversation: Mapped[str]
-    name: Mapped[str]
-    """Relative to T."""
-    body: Mapped[str | None]
-    """The whole new text; none: the file is to be deleted."""
-    base: Mapped[str | None]
-    """The text that it replaces; none: there was no file."""
-    replaces: Mapped[str]
-    """The hash of that text, empty for none."""
-    pointer: Mapped[str]
-    """The line that the index beside it gets with it, if one was staged."""
-    account: Mapped[str]
-    speaker: Mapped[str]
-    inbox_id: Mapped[int | None]
-    message_id: Mapped[int | None]
-    outcome: Mapped[str]
-    """What became of it, for whoever asks again."""
-    staged_at: Mapped[float]
-
-    __table_args__ = (
-        CheckConstraint(
-            "state IN ('draft', 'pending', 'published', 'discarded', 'replaced', 'dead')",
-            name="state",
-        ),
-        Index("ix_staged_changes_memory", "principal", "project", "state"),
-        _partial("uq_staged_draft", "principal", "project", "name", unique=True, where="state = 'draft'"),
-        _partial("uq_staged_pending", "principal", "project", "name", unique=True, where="state = 'pending'"),
-    )
-
-
-class ProposalRow(Base):
-    """What a look at a project's team memory came to. empty, or pending -> accepted | refused | dead.
-
-    It is the project's, no principal's. What is over keeps no text.
-    """
-
-    __tablename__ = "team_proposals"
-    id: Mapped[int] = mapped_column(primary_key=True)
-    project: Mapped[str]
-    seen: Mapped[str]
-    """Stands for the notes that were looked at."""
-    state: Mapped[str]
-    title: Mapped[str]
-    changes: Mapped[list[Any]]
-    removed: Mapped[list[Any]]
-    """The facts that would be in no note any more."""
-    account: Mapped[str]
-    """Who has answered."""
-    outcome: Mapped[str]
-    """What became of it, for whoever asks again."""
-    created_at: Mapped[float]
-
-    __table_args__ = (
-        CheckConstraint("state IN ('empty', 'pending', 'accepted', 'refused', 'dead')", name="state"),
-        Index("ix_team_proposals_project", "project", "state"),
-        _partial("uq_team_proposals_pending", "project", unique=True, where="state = 'pending'"),
-    )
-
-
-class SyncRow(Base):
-    """Where a copy of a team's memory stands with its server: the base for telling which side changed."""
-
-    __tablename__ = "team_sync"
-    principal: Mapped[str] = mapped_column(primary_key=True)
-    project: Mapped[str] = mapped_column(primary_key=True)
-    state: Mapped[dict[str, Any]]

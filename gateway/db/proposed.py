@@ -5,8 +5,9 @@ from collections.abc import Callable
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from gateway.db.models import OutboxRow, ProposalRow
+from gateway.db.models import OutboxRow
 from gateway.db.redaction import texts_in
+from gateway.db.team_models import ProposalRow
 
 PENDING = "pending"
 ACCEPTING = "it is being carried out"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from gateway.db.models import StagedRow
+from gateway.db.team_models import StagedRow
 
 OPEN = ("draft", "pending")
 """The states of a change that may still be shared."""

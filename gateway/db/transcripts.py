@@ -21,8 +21,8 @@ class Transcripts:
         self._database = database
         self._clock = clock
 
-    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> int:
-        """Count stretches without an hour's silence, per conversation, that ended after `since`; at most `enough`.
+    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> Sequence[datetime]:
+        """Return when stretches without an hour's silence ended, per conversation, after `since`; at most `enough`.
 
         One that still goes on does not count: whoever is in the middle of a talk is not to be dreamt about yet.
 
@@ -36,17 +36,17 @@ class Transcripts:
             .where(MessageRow.said != "", MessageRow.at > since.timestamp())
             .order_by(MessageRow.at.desc())
         )
-        count, going_on = 0, (self._clock() - _SITTING).timestamp()
+        ends: list[float] = []
+        going_on = (self._clock() - _SITTING).timestamp()
         began: dict[str, float] = {}  # of the sitting that is being read, per conversation
         async with self._database.read() as session, (await session.connection()).stream(times) as rows:
-            while count < enough and (row := await rows.fetchone()) is not None:
+            while len(ends) < enough and (row := await rows.fetchone()) is not None:
                 conversation, at = row
-                if conversation in began:
-                    count += began[conversation] - at > _SITTING.total_seconds()
-                else:
-                    count += at <= going_on
+                after = began.get(conversation)
+                if at <= going_on if after is None else after - at > _SITTING.total_seconds():
+                    ends.append(at)
                 began[conversation] = at
-        return count
+        return [datetime.fromtimestamp(at, UTC) for at in ends]
 
     async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:
         """Return what people and the bot said in [start, end) in this scope, oldest first, and was not forgotten.

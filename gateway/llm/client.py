@@ -1,17 +1,20 @@
 """The one model client: the anthropic SDK, its faults translated once."""
 
+import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anthropic
 import httpx2
 from anthropic import AsyncAnthropic
+from anthropic.lib.streaming import AsyncMessageStream
 
 from gateway.errors import ModelRefused, ModelUnavailable, TooLong
+from gateway.llm.kept_files import KeptFiles, holds_files
 from gateway.settings import ModelSettings
 
 _OVERLONG = re.compile(r"too long|too many tokens|context (?:length|window)|exceeds? .*(?:tokens|limit)", re.IGNORECASE)
@@ -21,6 +24,7 @@ _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _TOOL_ID = re.compile(r"[a-zA-Z0-9_-]{1,256}")
 _MANY = 10**12  # no count of tokens is greater; the database could not hold what a broken server may say
 _LONGEST_REASON = 300
+_CHARACTERS_PER_TOKEN = 4  # of English; other scripts have fewer, so that what is counted is not too much
 
 # What a stored assistant message keeps of a block: exactly what a later request may hold of it.
 _KEPT = {
@@ -101,42 +105,71 @@ class Reply:
         return [block for block in self.content if block["type"] == "tool_use"]
 
 
+def _uncounted(tokens: Tokens) -> None:
+    """Let go of them."""
+
+
 class Model:
     """Asks the model. Every fault is a `ModelUnavailable` or a `ModelRefused`; half a stream counts as no answer."""
 
-    def __init__(self, client: AsyncAnthropic) -> None:
-        self._client = client
+    def __init__(self, client: AsyncAnthropic, kept: KeptFiles | None = None) -> None:
+        self._client, self._kept = client, kept
 
-    async def stream(self, request: Request) -> AsyncGenerator[str | Reply, None]:
-        """Yield pieces of text as they come, and the finished reply last."""
+    async def stream(
+        self, request: Request, *, broken_off: Callable[[Tokens], None] = _uncounted
+    ) -> AsyncGenerator[str | Reply, None]:
+        """Yield pieces of text as they come, and the finished reply last.
+
+        Of an answer that does not come to its end, for whatever reason, `broken_off` is told the tokens first: what
+        its beginning says, and for what was streamed a guess at the low end. It is not told of one that never began.
+        """
+        request = await self._whole(request)
         with _translated():
             async with self._client.messages.stream(**request.parameters()) as stream:
-                async for event in stream:
-                    if event.type == "text":
-                        yield event.text
-                message = await stream.get_final_message()
-        yield _reply(message)
+                characters = 0
+                try:
+                    async for event in stream:
+                        characters += len(_piece(event))
+                        if event.type == "text":
+                            yield event.text
+                    reply = _reply(await stream.get_final_message())
+                except BaseException:
+                    if (used := _used(stream, characters)).total:
+                        broken_off(used)
+                    raise
+        yield reply
 
     async def ask(self, request: Request) -> Reply:
         """Return the whole reply at once; for side queries."""
+        request = await self._whole(request)
         with _translated():
             message = await self._client.messages.create(**request.parameters())
         return _reply(message)
 
+    async def _whole(self, request: Request) -> Request:
+        if self._kept is None or not holds_files(request.messages):
+            return request
+        return replace(request, messages=await asyncio.to_thread(self._kept.filled, request.messages))
 
-def connect(settings: ModelSettings, *, base_url: str | None = None) -> AbstractAsyncContextManager[Model]:
-    """Open the client, which keeps its connections until left. `base_url` overrides the settings' one."""
-    return _connected(settings, base_url or settings.base_url)
+
+def connect(
+    settings: ModelSettings, *, base_url: str | None = None, kept: KeptFiles | None = None
+) -> AbstractAsyncContextManager[Model]:
+    """Open the client, which keeps its connections until left. `base_url` overrides the settings' one.
+
+    `kept` puts the files of a conversation into its requests.
+    """
+    return _connected(settings, base_url or settings.base_url, kept)
 
 
 @asynccontextmanager
-async def _connected(settings: ModelSettings, base_url: str | None) -> AsyncIterator[Model]:
+async def _connected(settings: ModelSettings, base_url: str | None, kept: KeptFiles | None) -> AsyncIterator[Model]:
     # A server of one's own often wants no key; the SDK refuses to start without one.
     key = settings.api_key.get_secret_value() if settings.api_key else "none"
     async with AsyncAnthropic(
         api_key=key, base_url=base_url, timeout=settings.timeout, max_retries=settings.retries
     ) as client:
-        yield Model(client)
+        yield Model(client, kept)
 
 
 def _reply(message: Any) -> Reply:
@@ -167,6 +200,22 @@ def _check_repeatable(content: list[dict[str, Any]]) -> None:
         raise ValueError("two tool calls have one id")
     if any(block["type"] == "thinking" and not block["signature"] for block in content):
         raise ValueError("a thinking block has no signature")
+
+
+def _piece(event: Any) -> str:
+    """Return what an event of a stream brings of the answer, as far as that is text."""
+    kinds = {"text": "text", "thinking": "thinking", "input_json": "partial_json"}
+    piece = getattr(event, kinds.get(event.type, ""), "")
+    return piece if isinstance(piece, str) else ""
+
+
+def _used(stream: AsyncMessageStream[Any], characters: int) -> Tokens:
+    """Return what an answer that broke off has used, of which so many characters have come."""
+    try:
+        begun = _tokens(stream.current_message_snapshot.usage)
+    except (AssertionError, AttributeError):  # not even its beginning has come
+        return Tokens()
+    return replace(begun, output=max(begun.output, characters // _CHARACTERS_PER_TOKEN))
 
 
 def _tokens(usage: Any) -> Tokens:

@@ -7,6 +7,7 @@ import click
 from adapters.base import Account, Address
 from gateway.settings import Settings
 from gateway.shell.groups import Commands
+from gateway.shell.rows import print_rows
 from gateway.shell.store import Store, with_store
 
 _IDS = {"telegram": re.compile(r"-?[0-9]+"), "slack": re.compile(r"[A-Z][A-Z0-9]*")}
@@ -14,6 +15,8 @@ _HOW = {
     "telegram": "Telegram's ids are numbers: telegram:42 for a person, telegram:-1001234 for a group.",
     "slack": "Slack's ids are capital letters and digits: slack:T1/U1 for a person, slack:T1/C1 for a channel.",
 }
+_LOOKS = "A person looks like telegram:42 or slack:T1/U1, a group or channel like telegram:-1001234 or slack:T1/C1."
+_ASK = "Write to the bot there, and it names it."
 
 
 @click.group(cls=Commands)
@@ -22,9 +25,14 @@ def access() -> None:
 
 
 @access.command("list")
-def access_list() -> None:
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def access_list(*, as_json: bool) -> None:
     """List the people and chats that were let in, besides those in the settings."""
-    for line in with_store(lambda store: store.access.known()) or ["nobody and nowhere yet"]:
+    known = with_store(lambda store: store.access.known())
+    if as_json:
+        print_rows([dict(zip(("kind", "id"), each.split(" ", 1), strict=True)) for each in known], as_json=True)
+        return
+    for line in known or ["nobody and nowhere yet"]:
         click.echo(line)
 
 
@@ -44,8 +52,9 @@ def allow(what: str) -> None:
     """Allow a chat (telegram:-100…, slack:T1/C1) or a person (telegram:42, slack:T1/U1)."""
     who, where = _read(what)
     ids = _IDS.get(where.platform)
-    if ids is not None and not ids.fullmatch(where.chat):
-        raise click.ClickException(f"{what} is no id. {_HOW[where.platform]} Write to the bot there, and it names it.")
+    if ids is None or not ids.fullmatch(where.chat):
+        how = _HOW.get(where.platform, _LOOKS)
+        raise click.ClickException(f"{what} is neither a person nor a chat. {how} {_ASK}")
     # Platforms tell people from shared chats by the id: Telegram's groups are negative, Slack's people begin with U, W.
     person = who.user.isdecimal() if who.platform == "telegram" else who.user.startswith(("U", "W"))
     if person:
@@ -96,4 +105,4 @@ def _read(what: str) -> tuple[Account, Address]:
     try:
         return Account.parse(what), Address.parse(what)
     except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(f"{what!r} is neither a person nor a chat. {_LOOKS} {_ASK}") from error

@@ -6,13 +6,12 @@ from contextlib import AsyncExitStack
 import click
 
 from adapters.base import Adapter
-from adapters.serving import serving
 from adapters.terminal import ACCOUNT, TerminalAdapter
 from gateway import app
 from gateway.core import open_core
-from gateway.llm.standin.server import ModelStandin
 from gateway.settings import Settings, load
-from gateway.shell.starting import configure_log, has_model, hold_home, stopped_by_signals
+from gateway.shell.core import model_url
+from gateway.shell.starting import configure_log, hold_home, stopped_by_signals
 
 _STANDIN_PACE = 0.01  # seconds between pieces of its answers, so that one can be seen growing, and stopped
 
@@ -38,11 +37,8 @@ async def _chat(settings: Settings, *, bare: bool) -> None:
     adapters: dict[str, Adapter] = {"terminal": terminal}
     async with AsyncExitStack() as stack:
         stack.enter_context(hold_home(settings))
-        model_url = None
-        if not has_model(settings):
-            model_url = await stack.enter_async_context(serving(ModelStandin(chunk_delay=_STANDIN_PACE).app))
-            click.echo("No model is set, so the built-in stand-in answers: it follows rules and does not think.")
+        url = await stack.enter_async_context(model_url(settings, pace=_STANDIN_PACE))
         click.echo("Talk to Reverie; /help lists what it understands, /quit or Ctrl-D leaves.")
-        core = await stack.enter_async_context(open_core(settings, adapters=adapters, model_url=model_url, bare=bare))
+        core = await stack.enter_async_context(open_core(settings, adapters=adapters, model_url=url, bare=bare))
         stop = stopped_by_signals(terminal.finished)
         await app.assemble(core, adapters).run(stop, announce=lambda _: None)

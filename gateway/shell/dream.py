@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import click
 
-from gateway.commands.dream import described, spent, undone
+from gateway.commands.dream import described, spent, undone, why_none
 from gateway.core import Core
-from gateway.shell.core import with_core
+from gateway.shell.core import with_core, with_thinking_core
 from gateway.shell.groups import Commands
-from gateway.shell.jobs import refusing, report, run_now
+from gateway.shell.jobs import refusing, report
 from gateway.shell.principals import of_a_scope, scope_named
 from memory.paths import UNNAMED
 from scheduler.clock import Ran
@@ -39,10 +39,10 @@ def dream_run(*, principal: str, project: str) -> None:
 
     async def work(core: Core) -> Sequence[Ran]:
         scope = await scope_named(core.scopes, principal, project)
-        return await run_now(core, "dream", only=f"{scope.principal}/{scope.project or UNNAMED}")
+        return await core.night.clock.run_now("dream", only=f"{scope.principal}/{scope.project or UNNAMED}")
 
     with refusing():
-        report("dream", with_core(work))
+        report("dream", with_thinking_core(work))
 
 
 @dream.command("stop")
@@ -71,9 +71,14 @@ def dream_undo(*, principal: str, project: str) -> None:
 @dream.command("diff")
 @of_a_scope
 def dream_diff(*, principal: str, project: str) -> None:
-    """Print what the last dream changed, as a patch."""
+    """Print what the last dream changed, as a patch; if there is nothing to show, say why instead."""
 
-    async def work(core: Core) -> str:
-        return await core.night.undo.diff(await scope_named(core.scopes, principal, project))
+    async def work(core: Core) -> tuple[str, str]:
+        scope = await scope_named(core.scopes, principal, project)
+        patch = await core.night.undo.diff(scope)
+        return patch, "" if patch else why_none(scope, await core.night.dreams.dream.standing(scope))
 
-    click.echo(with_core(work), nl=False)
+    patch, why = with_core(work)
+    click.echo(patch, nl=False)
+    if why:
+        click.echo(f"Nothing to show: {why}. `reverie dream run` begins one now.", err=True)

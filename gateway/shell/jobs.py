@@ -9,11 +9,10 @@ import click
 from gateway.commands.jobs import PER_JOB, PER_PAGE, outcomes, told, would
 from gateway.core import Core, utc_now
 from gateway.settings import load
-from gateway.shell.core import with_core
+from gateway.shell.core import with_core, with_thinking_core
 from gateway.shell.groups import Commands
 from gateway.shell.principals import FORMS
 from gateway.shell.rows import print_rows
-from gateway.shell.starting import has_model
 from scheduler.board import JobStatus, lasted, outcome_of
 from scheduler.clock import Ran
 from scheduler.errors import NotReady, UnknownJob, UnknownScope
@@ -30,6 +29,7 @@ NAMES = (
     "recover-dreams",
     "forget-logs",
     "forget-runs",
+    "clear-away",
 )
 """The jobs that there are, for the help, which opens no database; a test compares it with the table of jobs."""
 _THINKING = ("dream", "distil", "tidy-team")  # the jobs that ask the model
@@ -95,14 +95,8 @@ def jobs_run(*, name: str, only: str, dry: bool) -> None:
         if dry:
             click.echo(would(name, with_core(lambda core: core.night.clock.dry_run(name, only=only))))
         else:
-            report(name, with_core(lambda core: run_now(core, name, only=only)))
-
-
-async def run_now(core: Core, name: str, *, only: str) -> Sequence[Ran]:
-    """Run a job by hand; raises `click.ClickException` if it needs a model and none is set."""
-    if name in _THINKING and not has_model(core.settings):
-        raise click.ClickException(f"{name} needs a model: set ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL.")
-    return await core.night.clock.run_now(name, only=only)
+            opened = with_thinking_core if name in _THINKING else with_core
+            report(name, opened(lambda core: core.night.clock.run_now(name, only=only)))
 
 
 def report(name: str, ran: Sequence[Ran]) -> None:

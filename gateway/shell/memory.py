@@ -1,13 +1,14 @@
 """`reverie memory`: what is remembered, and of whom."""
 
 import click
+from anyio import to_thread
 
 from gateway.shell.groups import Commands
 from gateway.shell.principals import FORMS, in_a_project, of_a_scope, scope_named
 from gateway.shell.rows import print_rows
 from gateway.shell.store import Store, with_store
 from memory.errors import MemoryFault
-from memory.lookup import look_up
+from memory.lookup import day_logs, look_up
 from memory.paths import UNNAMED, readable_path
 from memory.rank import Ranking
 
@@ -25,13 +26,16 @@ def memory() -> None:
 @in_a_project
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def memory_list(*, principal: str | None, project: str, as_json: bool) -> None:
-    """List principals, or the notes of one."""
+    """List principals, or the notes and day logs of one."""
 
     async def work(store: Store) -> list[dict[str, str]]:
         if principal is None:
             return await _principals(store)
-        headers = await store.scanner.scan(await scope_named(store.scopes, principal, project))
-        return [{"note": each.name, "type": each.type or "", "description": each.description} for each in headers]
+        scope = await scope_named(store.scopes, principal, project)
+        headers = await store.scanner.scan(scope)
+        rows = [{"note": each.name, "type": each.type or "", "description": each.description} for each in headers]
+        logs = [path.relative_to(scope.memory_dir).as_posix() for path in await to_thread.run_sync(day_logs, scope)]
+        return rows + [{"note": each, "type": "log", "description": "of a day"} for each in logs]
 
     print_rows(with_store(work), as_json=as_json)
 
@@ -53,7 +57,7 @@ async def _principals(store: Store) -> list[dict[str, str]]:
 @click.argument("note")
 @of_a_scope
 def memory_show(*, note: str, principal: str, project: str) -> None:
-    """Print one note, by its file, its title or a word of them."""
+    """Print one note, by its file, its title or a word of them, or the log of a day, by its date."""
 
     async def work(store: Store) -> str:
         scope = await scope_named(store.scopes, principal, project)

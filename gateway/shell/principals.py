@@ -33,19 +33,21 @@ async def scope_named(scopes: Scopes, principal: str, project: str) -> Scope:
     for scope in there:
         if (scope.principal, scope.project or UNNAMED) == (principal, project or UNNAMED):
             return scope
-    raise StartRefused(_unknown(there, principal, project or UNNAMED))
+    raise _unknown(there, principal, project or UNNAMED)
 
 
-def _unknown(there: Sequence[Scope], principal: str, project: str) -> str:
+def _unknown(there: Sequence[Scope], principal: str, project: str) -> StartRefused:
     if projects := [scope.project or UNNAMED for scope in there if scope.principal == principal]:
         cure = " or ".join(f"--project {name}" for name in projects)
-        return f"{principal} has no memory in project {project!r}. Add {cure}."
+        return StartRefused(f"{principal} has no memory in project {project!r}", cure=f"Add {cure}.")
+    unknown = f"There is no memory of {principal!r}"
     if not there:
-        return f"There is no memory of {principal!r}: nobody has talked to the bot yet. Principals look like {FORMS}."
+        return StartRefused(f"{unknown}: nobody has talked to the bot yet", cure=f"Principals look like {FORMS}.")
     names = list(dict.fromkeys(scope.principal for scope in there))
     like = [name for name in names if principal.casefold() in name.casefold()] or names
     more = ", …" if len(like) > _OFFERED else ""
-    return (
-        f"There is no memory of {principal!r}. Principals look like {FORMS}; here there are "
-        f"{', '.join(like[:_OFFERED])}{more}. `reverie memory list` names all, with their projects."
+    return StartRefused(
+        unknown,
+        cure=f"Principals look like {FORMS}; here there are {', '.join(like[:_OFFERED])}{more}. "
+        "`reverie memory list` names all, with their projects.",
     )

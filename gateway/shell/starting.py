@@ -1,10 +1,15 @@
-"""What `run` and `chat` do alike before the gateway runs."""
+"""What commands do alike before they work."""
 
 import asyncio
 import signal
+from collections.abc import Iterable
 from contextlib import ExitStack
 
+import click
+
 from gateway import home, log
+from gateway.checks.finding import Finding, Status
+from gateway.checks.preferences import check_preferences
 from gateway.settings import Settings
 
 
@@ -13,9 +18,17 @@ def configure_log(settings: Settings, *, level: str) -> None:
     log.configure(level=level, json=settings.log_json, secrets=settings.secrets)
 
 
-def has_model(settings: Settings) -> bool:
-    """Whether the settings name a model, ours or another server's."""
-    return settings.model.api_key is not None or settings.model.base_url is not None
+def open_quietly(settings: Settings) -> None:
+    """Log errors only from here on, as whoever asks something wants no log, and say in sentences what is amiss."""
+    configure_log(settings, level="ERROR")
+    warn_of(check_preferences(settings))
+
+
+def warn_of(findings: Iterable[Finding]) -> None:
+    """Say each warning among these in a line."""
+    for found in findings:
+        if found.status is Status.WARN:
+            click.echo(log.redact(f"Warning   {found.finding}. {found.cure}"), err=True)
 
 
 def hold_home(settings: Settings) -> ExitStack:
@@ -24,6 +37,7 @@ def hold_home(settings: Settings) -> ExitStack:
     with ExitStack() as stack:
         if not settings.database_url or settings.database_url.startswith("sqlite"):
             stack.enter_context(home.only_gateway(settings.home))
+            home.mark_start(settings.home)
         return stack.pop_all()
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from gateway import home, log
+from gateway import home
 from gateway.access import Access
 from gateway.db.engine import connect, migrate
 from gateway.db.leases import DatabaseLeases
 from gateway.scopes import Scopes
 from gateway.settings import Settings, load
+from gateway.shell.starting import open_quietly
 from memory.notes import Notes
 from memory.paths import Homes
 from memory.scan import Scanner
@@ -54,7 +55,7 @@ def with_store(work: Callable[[Store], Awaitable[Result]]) -> Result:
 @asynccontextmanager
 async def _store() -> AsyncIterator[Store]:
     settings = load()
-    log.configure(level="WARNING", json=settings.log_json)
+    open_quietly(settings)
     home.prepare(settings.home)
     database = connect(settings.database)
     try:
@@ -62,7 +63,7 @@ async def _store() -> AsyncIterator[Store]:
         access = Access(database, settings, _utc_now)
         override = MemoryEnv.read(os.environ).path_override
         homes = Homes(
-            root=settings.memory_base / "homes", settings=settings.memory, override=override, kept=(settings.home,)
+            root=settings.memory_base / "homes", settings=settings.memory, override=override, kept=settings.own_paths
         )
         yield Store(
             settings=settings,

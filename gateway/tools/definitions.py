@@ -75,3 +75,6 @@ DEFINITIONS: tuple[dict[str, Any], ...] = (
         {"name": "The agent's name.", "prompt": "The task, complete in itself."},
     ),
 )
+
+WRITING = frozenset({"write", "edit", "append", "delete"})
+"""The tools that change files."""

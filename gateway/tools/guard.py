@@ -1,6 +1,6 @@
-"""Whose facts a run may take out of the notes of a shared chat, and which of them a person has had taken out.
+"""Whose facts a run may take out of the notes of a shared chat, whose it may put there, and what leaves for good.
 
-Both see each change under the lease of the memory, right before it is made; see `memory.notes.Watch`.
+All see each change under the lease of the memory, right before it is made; see `memory.notes.Watch`.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -12,15 +12,31 @@ from anyio import to_thread
 
 from adapters.base import Account
 from memory import snapshot as snapshots
+from memory.citations import Citations
 from memory.errors import WriteRefused
-from memory.facts import described, facts_of, is_index
+from memory.fact_stamp import stamped
+from memory.facts import described, facts_of
+from memory.index import is_index
 from memory.notes import Notes, Watch
 from memory.paths import in_team
-from memory.provenance import Source, came_and_went, fact_hash
+from memory.provenance import (
+    Erased,
+    Keep,
+    Placed,
+    Source,
+    Spoken,
+    Witness,
+    called,
+    came_and_went,
+    fact_hash,
+    named_in,
+)
 from memory.scope import Scope
 
 Sources = Callable[[Scope, Iterable[str]], Awaitable[Mapping[str, Sequence[Source]]]]
 """Returns who said these facts, by hash."""
+Hears = Callable[[], Awaitable[Sequence[Spoken]]]
+"""Returns what humans have said in a session, oldest first, and last what is being answered."""
 Record = Callable[[Scope, Collection[str]], Awaitable[None]]
 """Keeps for good that the facts of these hashes were forgotten."""
 Replaces = Callable[[str, str], str | None]
@@ -138,6 +154,59 @@ class AuthorGuard:
         return bool(self._speakers) and all(said == {speaker} for speaker in self._speakers)
 
 
+class TurnWitness(Witness):
+    """Sees what a turn notes; in a shared chat it puts nothing into the mouth of somebody who has not said it.
+
+    Who stands with a fact as the one who said it has to be the one whom the turn answers, or somebody of whom it is
+    known: by what they said in this session (`hears` returns that, and last what the turn answers), by the record, by
+    an older wording that goes with the same change, or because the fact stands in another note already.
+    """
+
+    def __init__(
+        self,
+        hears: Hears,
+        sources: Sources,
+        *,
+        erased: Erased | None = None,
+        today: str = "",
+        keep: Keep | None = None,
+    ) -> None:
+        super().__init__(erased, today=today, keep=keep)
+        self._hears = hears
+        self._sources = sources
+
+    def origin(self, fact: Placed, *, heard: Sequence[Spoken]) -> Placed | Spoken | Source | None:
+        """Return what a fact stems from; of one that names who said it only what they said counts."""
+        names = _speakers(fact.fact, heard)
+        if not names or any(old.hash == fact.hash for old in self.gone):
+            return super().origin(fact, heard=heard)
+        theirs = [spoken for name in names for spoken in called(heard, name)]
+        return super().origin(fact, heard=[spoken for spoken in heard if spoken in theirs])
+
+    async def _check(self, scope: Scope, fresh: Sequence[Placed], went: Sequence[Placed]) -> None:
+        if not scope.shared or not any(named_in(placed.fact) for placed in fresh):
+            return
+        heard = await self._hears()
+        for placed in fresh:
+            for name in _speakers(placed.fact, heard):
+                if not await self._has_said(scope, name, placed, [*went, *self.gone], heard):
+                    raise WriteRefused(_unsaid(name, placed.fact, heard[-1].speaker))
+
+    async def _has_said(
+        self, scope: Scope, name: str, fact: Placed, gone: Sequence[Placed], heard: Sequence[Spoken]
+    ) -> bool:
+        theirs = called(heard, name)
+        older = [old for old in gone if name in named_in(old.fact)]
+        said = Citations(theirs, timezone=scope.timezone)
+        if heard[-1] in theirs or said.origin(fact.fact, gone=older) is not None:
+            return True
+        known = (await self._sources(scope, [fact.hash])).get(fact.hash, ())
+        if any(each.account in {spoken.account for spoken in theirs} or each.speaker == name for each in known):
+            return True
+        place = scope.memory_dir / fact.note
+        return not known and fact.hash in await to_thread.run_sync(partial(standing, scope, besides=place))
+
+
 class Removals:
     """Records the facts that a turn takes out of memory for good, before they go, so that no crash comes between.
 
@@ -184,6 +253,12 @@ def standing(scope: Scope, *, besides: Path) -> set[str]:
     }
 
 
+def _speakers(fact: str, heard: Sequence[Spoken]) -> list[str]:
+    """Return who stands with a fact as those who said it; what looks like several may be the one name of somebody."""
+    stamp = stamped(fact)
+    return [stamp.name] if stamp is not None and called(heard, stamp.name) else named_in(fact)
+
+
 def _changes(path: Path, before: str, after: str) -> tuple[dict[str, str], dict[str, str]]:
     """Return by hash what comes into a file and was not there, and what goes from it and is not there any more."""
     came, went = came_and_went(path.name, before, after)
@@ -198,8 +273,20 @@ def _by_hash(found: Iterable[str]) -> dict[str, str]:
     return {fact_hash(fact): fact for fact in found}
 
 
+def _unsaid(name: str, fact: str, sender: str) -> str:
+    return (
+        f"{name} is not known to have said this, and stands with it as the one who did: {_shown(fact)!r}. Say in the "
+        f"fact who tells it of whom, and put the name of who told you behind it, as `({sender}, 2031-05-02)`; or leave "
+        "it out"
+    )
+
+
+def _shown(fact: str) -> str:
+    return fact if len(fact) <= _SHOWN else f"{fact[: _SHOWN - 1]}…"
+
+
 def _refusal(fact: str) -> str:
-    shown = fact if len(fact) <= _SHOWN else f"{fact[: _SHOWN - 1]}…"
+    shown = _shown(fact)
     return (
         f"this would take out a fact that those you act for are not known to have said, or not they alone: {shown!r}. "
         "In this chat only who said it, or an owner of this bot, may have it forgotten; they write `/forget` and some "

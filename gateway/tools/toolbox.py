@@ -30,6 +30,7 @@ from gateway.tools.failures import Failures, is_the_hosts
 from gateway.tools.guard import watched
 from gateway.tools.passages import passage
 from memory import secret_scan
+from memory.citations import without_marks
 from memory.detection import MemoryKind, kind_of
 from memory.errors import MemoryFault, PathRefused, WriteRefused
 from memory.facts import facts, without
@@ -63,6 +64,15 @@ _WAITS = "(As the file would be once the person confirms what is staged of it; t
 log = structlog.get_logger(__name__)
 
 
+Allowed = Callable[[str, Mapping[str, Any]], Awaitable[bool]]
+"""Tells whether a tool may be run with these arguments, if need be after the person was asked."""
+
+
+async def always(tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Allow everything that the rights of a run allow."""
+    return True
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolResult:
     """What goes back to the model: text or content blocks."""
@@ -89,11 +99,13 @@ class Toolbox:
         run: str = _CHAT,
         drafts: TeamNotes | None = None,
         taken: Taken | None = None,
+        allowed: Allowed = always,
     ) -> None:
         """Take the parts; `run` is the word under which the meter counts what is used here.
 
         `guard` may refuse a change, which `watches` then don't see. `drafts` take the changes of T that `rights` leave
-        out; without them those are refused. The tools are called with what `taken` makes of their arguments.
+        out; without them those are refused. `allowed` is asked before a tool is run. The tools are called with what
+        `taken` makes of their arguments; by itself it leaves out marks of a source, as no note ever holds one.
         """
         self._scope = scope
         self._rights = rights
@@ -103,7 +115,8 @@ class Toolbox:
         # What a person asks for in the chat may go as a whole; nobody has asked a run of the host's for it.
         self._deleting = watched(notes, *filter(None, (guard, *watches))) if run == _CHAT else self._notes
         self._drafts = drafts
-        self._taken = taken
+        self._taken = taken or without_marks
+        self._permits = allowed
         self._clock = clock
         self._seen: dict[Path, str] = {}
         self._written: dict[Path, None] = {}
@@ -147,10 +160,12 @@ class Toolbox:
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Run one tool; whatever goes wrong is told to the model and never raised."""
-        arguments = arguments if self._taken is None else self._taken(arguments)
+        arguments = self._taken(arguments) if isinstance(arguments, Mapping) else arguments
         tool = self._tools.get(name)
         if tool is None:
             return self._denied(name, f"There is no tool {name!r}. Use one of: {', '.join(self._tools)}.")
+        if not await self._permits(name, arguments):
+            return self._denied(name, f"The person has not allowed {name}. Go on without it, and say so.")
         try:
             with self._failures.noting(name, arguments):
                 result = ToolResult(content=await tool(arguments))

@@ -18,6 +18,7 @@ from memory.metadata import parse
 from memory.scope import Scope
 from memory.stamp import NEVER, last_consolidated
 from memory.team.local import is_conflict_copy, read_copy
+from memory.team.mark import MARK as COPY_MARK
 from memory.team.store import Limits, TeamStore
 from scheduler.jobs import Policy
 from scheduler.runs import JobRun, Outcome
@@ -26,7 +27,7 @@ from tests.acceptance.month import Month
 from tests.acceptance.month_cast import Fact, Member
 from tests.acceptance.month_model import MARK
 
-_OURS = frozenset({".consolidate-lock", ".processed"})
+_OURS = frozenset({".consolidate-lock", ".processed", COPY_MARK})
 _NOTE = re.compile(r"topic-\d+\.md|MEMORY\.md|logs/\d{4}/\d\d/\d{4}-\d\d-\d\d(\.\d+)?\.md|team/[^/]+\.md")
 _ALL = 1_000_000
 _A_MOMENT = timedelta(minutes=1)
@@ -180,7 +181,7 @@ class Findings:
     def _dreams(self, scope: Scope, runs: Sequence[JobRun]) -> Iterator[str]:
         """Say which dreams of a memory that ended well began less than a day after the one before."""
         mine = [run for run in runs if run.job == "dream" and run.scope == key_of(scope)]
-        good = sorted(run.started_at for run in mine if run.outcome is Outcome.DONE and "gated" not in run.detail)
+        good = sorted(run.started_at for run in mine if run.outcome is Outcome.DONE and "not due" not in run.detail)
         for before, after in pairwise(good):
             if after - before < timedelta(hours=24):
                 yield f"{scope.principal} dreamed at {before} and at {after}"

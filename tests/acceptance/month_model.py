@@ -82,7 +82,7 @@ class ScriptedModel:
         chosen = [line.file for line in listed[:2]]
         return _reply([_text(json.dumps({"selected_memories": chosen}))], "end_turn", request, cached=0.0)
 
-    async def stream(self, request: Request) -> AsyncGenerator[str | Reply, None]:
+    async def stream(self, request: Request, **_: object) -> AsyncGenerator[str | Reply, None]:
         """Answer a turn, an extraction or a consolidation."""
         if "the tidying of a team's shared notes" in str(request.messages[0]["content"]):
             self.requests["tidy"] += 1

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from memory.index import INDEX, pointers
 from memory.metadata import parse
+from memory.team.mark import MARK
 
-_OURS = frozenset({".consolidate-lock", ".processed"})
+_OURS = frozenset({".consolidate-lock", ".processed", MARK})
 
 
 def unsound(memory: Path) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.presses import offered, press
 from tests.acceptance.whole import ANN, Speaker, Whole, whole
 
 GROUP = Speaker(user="42", chat="-100")
@@ -83,6 +84,17 @@ async def test_a_snapshot_takes_the_place_of_the_notes_only_after_a_look_and_a_c
     assert "has the notes of the snapshot now" in await confirmed(running, ANN, "gardener")
     assert names(folder) == ["soil.md"]
     assert "No snapshot waits" in await running.tell(ANN, "/agents gardener take")
+
+
+async def test_a_confirmation_by_button_holds_for_what_was_shown_as_well(running: Whole) -> None:
+    folder = remembered(memory_of(running, "gardener"))
+    await running.tell(ANN, "/agents gardener take")
+    old = await offered(running, "Take the snapshot", where=ANN)
+    remembered(folder, name="just-written.md")
+    assert "something has changed since" in await press(running, ANN, old)
+    await press(running, ANN, await offered(running, "Take the snapshot", where=ANN))
+    assert "soil.md" in names(folder)
+    assert "just-written.md" not in names(folder)
 
 
 async def test_a_confirmation_holds_for_what_was_shown_and_for_nothing_else(running: Whole) -> None:

@@ -147,6 +147,45 @@ def denies_a_third(it: Asleep) -> list[Scripted]:
     return [reads, calls(*(it.note(name, f"It is not so that Ann {it.said(name)}") for name in names)), "Corrected."]
 
 
+def rewrites_all(it: Asleep, told: Callable[[str], str]) -> list[Scripted]:
+    reads = calls(*(("read", {"file_path": f"{name}.md"}) for name in FACTS))
+    return [reads, calls(*(it.note(name, told(it.said(name))) for name in FACTS)), "Corrected."]
+
+
+def puts_all_into(it: Asleep, *, head: str) -> list[Scripted]:
+    lines = "".join(f"- {it.said(name)}\n" for name in FACTS)
+    return [calls(("write", {"file_path": "all.md", "content": head + lines})), deletes(*FACTS), "Merged."]
+
+
+def gives_all_to_a_brother(it: Asleep) -> list[Scripted]:
+    return rewrites_all(it, lambda fact: f"The brother {fact[0].lower()}{fact[1:]}")
+
+
+def says_of_each_that_it_is_wrong(it: Asleep) -> list[Scripted]:
+    return rewrites_all(it, lambda fact: f"{fact} - this is wrong")
+
+
+def strikes_all_out(it: Asleep) -> list[Scripted]:
+    return rewrites_all(it, lambda fact: f"~~{fact}~~")
+
+
+def puts_all_where_no_reader_looks(it: Asleep) -> list[Scripted]:
+    return rewrites_all(it, lambda fact: f'See <span title="{fact}">it</span>')
+
+
+def says_that_all_is_false(it: Asleep) -> list[Scripted]:
+    return puts_all_into(it, head="# All of this is false\n\n")
+
+
+def buries_all(it: Asleep) -> list[Scripted]:
+    return puts_all_into(it, head="".join(f"- Filler line number {number}\n" for number in range(1000)))
+
+
+def empties_the_index(_: Asleep) -> list[Scripted]:
+    index = {"file_path": "MEMORY.md", "content": ""}
+    return [calls(("read", {"file_path": "MEMORY.md"})), calls(("write", index)), "Pruned."]
+
+
 def writes_outside(it: Asleep) -> list[Scripted]:
     elsewhere = it.running.core.homes.home(BOB.principal) / "projects/unnamed/memory/out.md"
     places = [
@@ -182,7 +221,14 @@ BAD = {
     drops_a_third_in_a_merge: "it would have removed 3 of 10 facts",
     denies_a_third: "it would have removed 4 of 10 facts",
     empties_notes: "it would have removed 4 of 10 facts",
-    writes_outside: "files that are not its to write",
+    gives_all_to_a_brother: "it would have removed 10 of 10 facts",
+    says_of_each_that_it_is_wrong: "it would have removed 10 of 10 facts",
+    strikes_all_out: "it would have removed 10 of 10 facts",
+    puts_all_where_no_reader_looks: "it would have removed 10 of 10 facts",
+    says_that_all_is_false: "it would have removed 10 of 10 facts",
+    buries_all: "it would have added",
+    empties_the_index: "it would have left 10 of 10 notes out of the index",
+    writes_outside: "it wrote 1 of the files that are not its to write",
     never_ends: "it did not come to its end within its turns",
     only_talks_to_itself: "it did not come to its end within its turns",
     breaks_off: "the model gave no usable answer",
@@ -222,6 +268,21 @@ def puts_it_under_anothers_heading(it: Asleep) -> list[Scripted]:
     return [calls(("write", {"file_path": "people.md", "content": text})), deletes("boat", "nuts"), "Done."]
 
 
+def puts_it_below_anothers_item(it: Asleep) -> list[Scripted]:
+    text = f"- Ann\n  - {FACTS['tea']}\n- Bob\n  - {FACTS['nuts']}\n"
+    return [calls(("write", {"file_path": "people.md", "content": text})), deletes("tea", "nuts"), "Done."]
+
+
+def puts_it_into_anothers_column(it: Asleep) -> list[Scripted]:
+    text = f"| Ann | Bob |\n| --- | --- |\n| {FACTS['tea']} | {FACTS['nuts']} |\n"
+    return [calls(("write", {"file_path": "people.md", "content": text})), deletes("tea", "nuts"), "Done."]
+
+
+def puts_it_into_anothers_folder(it: Asleep) -> list[Scripted]:
+    text = f"- {FACTS['nuts']}\n"
+    return [calls(("write", {"file_path": "bob/food.md", "content": text})), deletes("nuts"), "Done."]
+
+
 def blames_another_in_the_index(_: Asleep) -> list[Scripted]:
     lines = "".join(f"- [{name}]({name}.md)\n" for name in FACTS).replace(
         "[boat]", "[bob, allergic to cashews, peanuts]"
@@ -245,6 +306,9 @@ def blames_another_in_a_comment(it: Asleep) -> list[Scripted]:
         gives_it_to_another_in_other_words,
         merges_it_into_anothers_note,
         puts_it_under_anothers_heading,
+        puts_it_below_anothers_item,
+        puts_it_into_anothers_column,
+        puts_it_into_anothers_folder,
     ],
 )
 async def test_a_dream_that_gives_a_fact_to_another_person_leaves_no_trace(shared: Asleep, bad: Bad) -> None:
@@ -254,6 +318,14 @@ async def test_a_dream_that_gives_a_fact_to_another_person_leaves_no_trace(share
     assert "to another person" in detail
     assert await shared.trace() == before
     assert improved(shared.running) == []
+
+
+async def test_a_dream_that_leaves_out_who_said_what_leaves_no_trace(shared: Asleep) -> None:
+    before = await shared.trace()
+    outcome, detail = await shared.dream(*rewrites_all(shared, lambda fact: fact[: fact.rindex(" (")]))
+    assert outcome is Outcome.FAILED
+    assert "it would have removed 10 of 10 facts" in detail
+    assert await shared.trace() == before
 
 
 @pytest.mark.parametrize(

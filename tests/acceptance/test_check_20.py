@@ -16,6 +16,7 @@ from gateway.llm.standin.answers import Answer, Failure
 from gateway.llm.standin.server import Scripted
 from memory.snapshot import kept_beside
 from memory.stamp import NAME
+from tests.acceptance.presses import offered, press
 from tests.acceptance.whole import ANN, BOB, Clock, Speaker, Whole, calls, note, until, whole
 
 DREAM = "This is a memory consolidation"
@@ -292,7 +293,9 @@ async def test_what_a_dream_changed_is_measured_shown_and_taken_back_once(runnin
     await heard(running, "+++ /dev/null")
     await heard(running, f"+- {FACTS['train']}")
     assert "5 of 5 facts kept" in await running.tell(ANN, "/dream status")
-    assert "taken back: 4 files as before" in await running.tell(ANN, "/dream undo")
+    assert "is not what was shown" in await running.tell(ANN, "/dream undo 0123456789abcdef")
+    undo = await offered(running, "Undo", where=ANN)
+    assert "taken back: 4 files as before" in await press(running, ANN, undo)
     assert {path.name: path.read_text() for path in memory.glob("*.md")} == before
     assert "Nothing to undo" in await running.tell(ANN, "/dream undo")
     assert "reverie_dream_survival_ratio_count" in running.core.metrics.exposition("")[0].decode()

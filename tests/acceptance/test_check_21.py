@@ -58,6 +58,7 @@ async def test_check_21_the_night_distils_the_day_that_is_over_and_leaves_its_lo
         assert not index.exists()  # it is not one o'clock yet
         clock.forward(hours=1)
         written = calls(
+            ("read", {"file_path": str(yesterday)}),
             ("write", {"file_path": "units.md", "content": note("Ann prefers metric units")}),
             ("write", {"file_path": "MEMORY.md", "content": "- [Units](units.md): metric\n"}),
         )

@@ -150,8 +150,8 @@ class Sessions:
 class Silent:
     """A history in which nothing was said."""
 
-    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> int:
-        return 0
+    async def sittings_since(self, scope: Scope, since: datetime, *, enough: int) -> Sequence[datetime]:
+        return []
 
     async def said_between(self, scope: Scope, start: datetime, end: datetime) -> Sequence[Said]:
         return []

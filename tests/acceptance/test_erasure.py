@@ -78,7 +78,7 @@ async def test_another_note_whose_header_says_it_loses_that_and_keeps_its_facts(
 
 async def test_a_note_is_found_by_its_title_and_those_that_share_one_are_listed(running: Whole) -> None:
     await running.remember(ANN, "Ann keeps bees", name="bees-of-ann")
-    assert "`/forget bees-of-ann.md yes`" in await running.tell(ANN, "/forget NOTE")
+    assert "1. `bees-of-ann.md`" in await running.tell(ANN, "/forget NOTE")
     await running.remember(ANN, "Ann keeps hens", name="hens")
     listed = await running.tell(ANN, "/forget note")
     assert ("1. `bees-of-ann.md`" in listed, "2. `hens.md`" in listed) == (True, True)
@@ -386,7 +386,7 @@ async def test_one_fact_leaves_a_note_and_the_rest_of_it_stays(running: Whole) -
 
 async def test_a_note_goes_by_its_name_after_one_confirmation(running: Whole) -> None:
     file = await running.remember(ANN, "Ann keeps bees", name="bees")
-    assert "`/forget bees.md yes`" in await running.tell(ANN, "/forget bees")
+    assert "`/forget yes` (or `/forget 1`)" in await running.tell(ANN, "/forget bees")
     assert file.exists()
     assert "Say what to forget" in await running.tell(ANN, "/forget ,")
     assert file.exists()
@@ -394,6 +394,45 @@ async def test_a_note_goes_by_its_name_after_one_confirmation(running: Whole) ->
     assert not file.exists()
     assert "bees" not in (file.parent / "MEMORY.md").read_text()
     assert "forgotten already" in await running.tell(ANN, "/forget 1")
+
+
+@pytest.mark.parametrize("confirmed", ["yes", "1", "1 yes", "all, yes", f"{CANARY} yes"])
+@pytest.mark.parametrize("words", [CANARY, "pets"])
+async def test_one_thing_that_was_listed_is_confirmed_by_its_number_by_yes_or_by_both(
+    running: Whole, words: str, confirmed: str
+) -> None:
+    file = await running.remember(ANN, f"Ann keeps a {CANARY}", name="pets")
+    confirmed = confirmed.replace(CANARY, words)
+    assert "nothing is listed" in (await running.tell(ANN, "/forget 1 yes")).lower()
+    assert "1. " in await running.tell(ANN, f"/forget {words}")
+    assert file.exists()
+    assert "Forgotten: 1 fact." in await running.tell(ANN, f"/forget {confirmed}")
+    assert on_disk(file.parent) == []
+
+
+async def test_yes_alone_erases_nothing_where_several_things_were_listed(running: Whole) -> None:
+    files = [await running.remember(ANN, f"Ann {does} bees", name=does) for does in ("keeps", "feeds")]
+    assert "2. " in await running.tell(ANN, "/forget bees")
+    assert "There are 2 things in the list" in await running.tell(ANN, "/forget yes")
+    assert "2. " in await running.tell(ANN, "/forget bees yes")
+    assert [file.exists() for file in files] == [True, True]
+    assert "Forgotten: 2 facts." in await running.tell(ANN, "/forget 1, 2 yes")
+
+
+@pytest.mark.parametrize("off", ["settings.toml", "ignore", "bare"])
+async def test_what_is_kept_can_be_erased_where_memory_is_off(tmp_path: Path, off: str) -> None:
+    async with whole(tmp_path / "home", bare_mode=off == "bare") as running:
+        file = await running.remember(ANN, f"Ann keeps a {CANARY}", name="pets")
+        if off == "settings.toml":
+            (running.core.homes.home(ANN.principal) / off).write_text("[memory]\nauto_memory_enabled = false\n")
+        if off == "ignore":
+            await running.tell(ANN, "/ignore on")
+        assert "`/forget WORDS`" in await running.tell(ANN, "/memory")
+        assert "1. " in await running.tell(ANN, f"/forget {CANARY}")
+        assert "Forgotten: 1 fact." in await running.tell(ANN, "/forget yes")
+        assert on_disk(file.parent) == []
+        await running.tell(ANN, "Which animal do I keep?")
+        assert CANARY not in str(running.chats[-1].body)
 
 
 async def test_what_came_into_a_note_after_it_was_listed_stays(running: Whole) -> None:

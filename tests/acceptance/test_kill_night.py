@@ -167,10 +167,11 @@ def merges() -> list[Answer]:
 
 def sorts() -> list[Answer]:
     """Sort a day log into two notes."""
+    log = ("read", {"file_path": str(day_log(Path()))})
     look = calls(("read", {"file_path": "MEMORY.md"}))
     index = {"file_path": "MEMORY.md", "content": "- [bees](bees.md)\n- [honey](honey.md)\n"}
     bees, honey = whole_note("bees", "Keeps three hives of bees"), whole_note("honey", "Sells honey in June")
-    return [calls(("write", bees)), calls(("write", honey), ("write", index)), look]
+    return [calls(log, ("write", bees)), calls(("write", honey), ("write", index)), look]
 
 
 def whole_note(name: str, words: str) -> dict[str, str]:
@@ -203,9 +204,13 @@ def seed_dream(sleeper: Sleeper) -> None:
     (sleeper.memory / "MEMORY.md").write_text("".join(f"- [{name}]({name}.md)\n" for name in FACTS))
 
 
-def seed_log(sleeper: Sleeper) -> None:
+def day_log(memory: Path) -> Path:
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
-    log = sleeper.memory / f"logs/{yesterday:%Y/%m/%Y-%m-%d}.md"
+    return memory / f"logs/{yesterday:%Y/%m/%Y-%m-%d}.md"
+
+
+def seed_log(sleeper: Sleeper) -> None:
+    log = day_log(sleeper.memory)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("- 12:00 Ann: I keep three hives of bees.\n- 12:05 Ann: I sell honey in June.\n")
 

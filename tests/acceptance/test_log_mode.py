@@ -10,7 +10,8 @@ import pytest
 
 from gateway.llm.standin.answers import Answer, Failure
 from gateway.llm.standin.request import Conversation
-from memory.dailylog import MARK, log_path
+from memory.dailylog import log_path
+from memory.log_marks import MARK
 from memory.scope import Mode
 from tests.acceptance.extraction_runs import Held
 from tests.acceptance.whole import ANN, BOB, Clock, Speaker, Whole, calls, note, whole
@@ -68,9 +69,8 @@ async def test_switched_off_what_was_not_logged_is_and_the_night_sorts_the_log_a
     await logging.settled()
     assert "metric" in await notes(logging)  # it was due, and is extracted as the new mode has it
     clock.forward(hours=13)
-    logging.model.script(
-        calls(("write", {"file_path": "from_log.md", "content": note("metric")})), when=is_distillation
-    )
+    reads, writes = ("read", {"file_path": str(log)}), {"file_path": "from_log.md", "content": note("metric")}
+    logging.model.script(calls(reads, ("write", writes)), when=is_distillation)
     logging.model.script("Sorted.", when=is_distillation)
     assert await logging.core.night.clock.fire("close-day") == []
     [ran] = await logging.core.night.clock.fire("distil")
@@ -154,8 +154,8 @@ async def test_a_distillation_that_runs_during_the_switch_keeps_what_it_wrote_an
     clock.forward(hours=24)
     await logging.core.night.clock.fire("close-day")
     await say_unextracted(logging, KIEL)
-    write = calls(("write", {"file_path": "sorted.md", "content": note("metric")}))
-    held = Held(write)
+    reads, writes = ("read", {"file_path": str(first)}), {"file_path": "sorted.md", "content": note("metric")}
+    held = Held(calls(reads, ("write", writes)))
     for answer in (held, Answer(text="Sorted.")):
         logging.model.script(answer, when=is_distillation)
     distilling = asyncio.create_task(logging.core.night.clock.fire("distil"))
@@ -285,6 +285,8 @@ async def test_old_logs_are_deleted_by_their_job_if_the_operator_says_so(tmp_pat
         await running.settled()
         log = await log_now(running, clock)
         clock.forward(hours=24)
+        for answer in (calls(("read", {"file_path": str(log)})), "Nothing was worth keeping."):
+            running.model.script(answer, when=is_distillation)
         for job in ("close-day", "distil"):
             await running.core.night.clock.run_now(job)
         assert log.stat().st_mode & 0o777 == 0o400
@@ -323,8 +325,9 @@ async def test_what_is_said_after_a_hand_has_spoilt_the_log_is_kept_and_distille
     clock.forward(hours=14)
     await logging.core.night.clock.fire("close-day")
     assert "My name is Ann." in log.with_name(f"{log.stem}.2.md").read_text()
-    logging.model.script("Sorted.", when=is_distillation)
+    for answer in (calls(("read", {"file_path": str(log.with_name(f"{log.stem}.2.md"))})), "Sorted."):
+        logging.model.script(answer, when=is_distillation)
     await logging.core.night.clock.fire("distil")
-    [asked] = [request.body for request in logging.model.requests if is_distillation(request.body)]
+    asked, _ = [request.body for request in logging.model.requests if is_distillation(request.body)]
     assert "caf\N{REPLACEMENT CHARACTER} by hand" in str(asked["messages"])
     assert log.stat().st_mode & 0o777 == 0o400

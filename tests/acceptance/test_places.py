@@ -27,7 +27,7 @@ async def test_a_slash_command_in_a_channel_stops_and_ends_nothing_and_says_wher
         running.slack.command(place.channel, place.person, "/reverie", command)
 
     def told() -> list[str]:
-        said = [message.text for message in running.slack.messages(place.channel)]
+        said = [word["text"] for word in running.slack.ephemeral]
         return [text for text in said if "after mentioning me" in text]
 
     await running.wait(lambda: len(told()) == 2, "the commands were not answered")

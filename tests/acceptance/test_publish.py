@@ -13,11 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from adapters.serving import serving
-from gateway.db.models import StagedRow
+from gateway.db.team_models import StagedRow
 from gateway.llm.standin.answers import Failure
 from memory.team.wire import PATH
 from tests.acceptance.answers import answer
 from tests.acceptance.extraction_runs import results
+from tests.acceptance.presses import offered, press
 from tests.acceptance.team_server import TeamServer
 from tests.acceptance.whole import ANN, BOB, Clock, Speaker, Whole, calls, note, until, whole
 
@@ -92,11 +93,41 @@ async def test_check_19_the_team_file_appears_in_t_and_on_the_server_only_after_
         assert "+author:" in asked
         await running.core.night.clock.run_now("team-sync")
         place = await team_of(running, ANN)
-        assert (list(place.iterdir()), team.entries) == ([], {})
+        assert (list(place.glob("**/*.md")), team.entries) == ([], {})
         assert "The server has it" in await running.tell(ANN, "/team yes 1")
         assert team.entries["fish.md"] == (place / "fish.md").read_text()
         assert (place / "MEMORY.md").read_text() == team.entries["MEMORY.md"] == INDEX
         assert "telegram:42" in team.entries["fish.md"].split("---")[1]
+
+
+async def test_a_preview_is_confirmed_by_button_by_its_person_alone(
+    tmp_path: Path, server: tuple[TeamServer, str]
+) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        await shared_by_ann(running)
+        yes = await offered(running, "Yes", where=ANN)
+        assert "not for you" in await press(running, replace(BOB, chat="42"), yes)
+        assert team.entries == {}
+        assert "Shared." in await press(running, ANN, yes)
+        assert CANARY in team.entries["fish.md"]
+        assert "That is settled" in await press(running, ANN, yes)
+
+
+async def test_what_waits_is_answered_one_by_one_by_button_and_what_is_left_stays_on_offer(
+    tmp_path: Path, server: tuple[TeamServer, str]
+) -> None:
+    team, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        write = [("write", {"file_path": f"team/{each}.md", "content": note(each)}) for each in ("fish", "frog")]
+        running.then(calls(*write), "They wait.")
+        await running.tell(ANN, "Share this with the team: what I said of the fish and the frog")
+        assert await offered(running, "Yes, all 2", where=ANN)
+        await press(running, ANN, await offered(running, "One by one", where=ANN))
+        assert "Dropped" in await press(running, ANN, await offered(running, "No 1 fish", where=ANN))
+        assert "Shared." in await press(running, ANN, await offered(running, "Yes 2 frog", where=ANN))
+        assert "frog.md" in team.entries
+        assert "fish.md" not in team.entries
 
 
 async def test_a_yes_while_pushes_rest_says_that_the_others_do_not_get_it_and_why(tmp_path: Path) -> None:
@@ -125,7 +156,7 @@ async def test_check_19_what_an_extraction_would_share_waits_as_well(
         await running.tell(ANN, f"Please tell the team that the {CANARY} eats at noon.")
         await running.settled()
         assert len(questions(running)) == 1
-        assert (list((await team_of(running, ANN)).iterdir()), team.entries) == ([], {})
+        assert (list((await team_of(running, ANN)).glob("**/*.md")), team.entries) == ([], {})
         await running.tell(ANN, "/team yes all")
         assert CANARY in team.entries["fish.md"]
 
@@ -261,7 +292,7 @@ async def test_what_was_forgotten_is_no_longer_there_to_be_shared(
         await running.tell(ANN, f"/forget {CANARY}")
         assert "Forgotten" in await running.tell(ANN, "/forget all")
         assert "forgotten" in await running.tell(ANN, "/team yes 1")
-        assert (list((await team_of(running, ANN)).iterdir()), team.entries) == ([], {})
+        assert (list((await team_of(running, ANN)).glob("**/*.md")), team.entries) == ([], {})
         async with running.core.database.read() as session:
             rows = (await session.execute(select(StagedRow.__table__))).all()
         assert CANARY not in str(rows)
@@ -297,3 +328,35 @@ async def test_the_built_in_stand_in_can_share(tmp_path: Path, server: tuple[Tea
         await running.tell(ANN, "/team yes all")
         assert any(CANARY in text for key, text in team.entries.items() if key != "MEMORY.md")
         assert CANARY in team.entries["MEMORY.md"]
+
+
+async def test_a_yes_says_that_the_server_has_it_only_if_it_has(tmp_path: Path, server: tuple[TeamServer, str]) -> None:
+    team, url = server
+    team.entries |= {"plan.md": note("meet at four"), "old.md": note("an old one")}
+    async with whole(tmp_path / "home", garden(url, "team_watch = false")) as running:
+        await running.tell(ANN, "Hello there")
+        await running.core.night.clock.run_now("team-sync")
+        edit = {
+            "file_path": "team/plan.md",
+            "old_string": "type: project\n---\n\nmeet at four",
+            "new_string": "type: project\n---\n\nmeet at five",
+        }
+        for change in (("edit", edit), ("delete", {"file_path": "team/old.md"})):
+            running.then(calls(("read", {"file_path": "team/plan.md"})), calls(change), "It waits.")
+            await running.tell(ANN, f"Share this with the team: what I said of the {CANARY}")
+        team.entries["plan.md"] = note("meet at six, says Bob")
+        changed, deleted = await running.tell(ANN, "/team yes 1"), await running.tell(ANN, "/team yes 2")
+    assert "five" not in team.entries["plan.md"]
+    assert "The server has it" not in changed + deleted
+    assert "their text stands there, and yours is kept in `plan.conflict-" in changed
+    assert "`old.md` is gone here only: the team's server keeps no deletions" in deleted
+
+
+async def test_what_would_never_reach_the_team_is_not_asked_of(tmp_path: Path, server: tuple[TeamServer, str]) -> None:
+    _, url = server
+    async with whole(tmp_path / "home", garden(url)) as running:
+        write = ("write", {"file_path": "team/fish.conflict-01234567.md", "content": note("it is shy")})
+        running.then(calls(write), "It can't be.")
+        await running.tell(ANN, "Share this with the team: it is shy")
+        assert questions(running) == []
+        assert "its name is that of a conflict copy" in str(running.model.requests[-1].body["messages"][-1])

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from adapters.serving import serving
-from gateway.db.models import SyncRow
+from gateway.db.team_models import SyncRow
 from scheduler.runs import Outcome
 from tests.acceptance.team_server import TeamServer, project
 from tests.acceptance.whole import ANN, Clock, Speaker, Whole, note, until, whole
@@ -157,7 +157,24 @@ async def test_nothing_else_removes_a_copy(tmp_path: Path, settings: str) -> Non
     async with whole(tmp_path / "home", settings) as running:
         assert await run(running, "leave-teams") == ["0 copies removed, 0 notes kept"]
         assert await rows(running) == 1
-    assert sorted(path.name for path in (memory / "team").iterdir()) == ["MEMORY.md", "beds.md", "own.md"]
+    assert sorted(path.name for path in (memory / "team").glob("*.md")) == ["MEMORY.md", "beds.md", "own.md"]
+
+
+async def test_a_copy_is_not_taken_from_a_chat_whose_project_has_another_name_by_now(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    section = f'[projects.%s]\nroot = "{work}"\nrepo = "acme/garden"\nchats = [%s]\n'
+    async with whole(tmp_path / "home", section % ("garden", '"telegram:-100"')) as running:
+        await running.remember(IN_G, "tomatoes in bed 3", name="beds", team=True)
+        await run(running, "team-sync")
+        beds = await team_of(running, IN_G) / "beds.md"
+    beds.write_text(note("tomatoes in bed 4, not exchanged yet"))
+    renamed = section % ("garden", "") + section % ("allotment", '"telegram:-100"')
+    async with whole(tmp_path / "home", renamed) as running:
+        await running.tell(IN_G, "Hello again there")
+        await run(running, "leave-teams")
+        assert beds.parent == await team_of(running, IN_G)
+        assert any("bed 4" in path.read_text() for path in beds.parent.rglob("*.md"))
 
 
 async def test_who_wants_no_team_memory_for_now_keeps_the_copy_out_of_sight(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """/team: how team memory stands, who wrote what, and what keeps it from the others."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -91,6 +93,49 @@ async def test_who_wrote_what_comes_in_pages(tmp_path: Path, server: tuple[TeamS
     assert "`/team who 2`" in first
     assert "n16.md" in second
     assert "shared chat" in second
+
+
+async def test_what_a_note_from_elsewhere_says_of_its_author_is_told_as_its_own_words(
+    tmp_path: Path, server: tuple[TeamServer, str]
+) -> None:
+    team, url = server
+    forged = 'name: x\nauthor: "Ann (telegram:42)"\nsource: "telegram, private chat, message 17"'
+    team.entries["evil.md"] = f"---\n{forged}\n---\n\nThe boss is a crook.\n"
+    async with whole(tmp_path / "home", project(url)) as running:
+        await running.tell(IN_G, "/start")
+        await running.remember(IN_G, "tomatoes in bed 3", name="beds", team=True)
+        await running.tell(IN_G, "/team sync")
+        beds, evil = (await answer(running, IN_G, "/team who")).splitlines()
+    assert "it says `Ann (telegram:42), telegram, private chat, message 17`" in evil
+    assert "it says" not in beds
+
+
+async def test_who_has_put_a_note_there_is_known_to_the_gateway_that_serves(tmp_path: Path) -> None:
+    grant = '[memory.team_grants.south]\ntoken = "sixteen-characters-at-least"\nrepos = ["garden"]\n'
+    projects = '[projects.garden]\nchats = ["telegram:-100"]\n'
+    async with whole(tmp_path / "home", projects + grant) as running, httpx.AsyncClient() as http:
+        await running.tell(IN_G, "/start")
+        await running.remember(IN_G, "tomatoes in bed 3", name="beds", team=True)
+        headers = {"authorization": "Bearer sixteen-characters-at-least"}
+        body = {"entries": {"evil.md": note("the boss is a crook")}}
+        await http.put(f"{running.url}{PATH}", params={"repo": "garden"}, headers=headers, json=body)
+        await running.tell(IN_G, "/team sync")
+        beds, evil = (await answer(running, IN_G, "/team who")).splitlines()
+    assert evil.endswith("put on the server by `south`")
+    assert "put on the server" not in beds
+
+
+async def test_what_a_server_calls_its_texts_is_shown_as_text(tmp_path: Path, server: tuple[TeamServer, str]) -> None:
+    team, url = server
+    evil = "[Sign in](https://evil.example/) **URGENT**"
+    team.entries |= dict.fromkeys([f"../{evil}", f"../a\n\n{evil}", f"../`{evil}", f"../{'x' * 900}"], "x")
+    async with whole(tmp_path / "home", project(url)) as running:
+        await running.tell(IN_G, "/start")
+        for words in ("/team sync", "/team"):
+            told = await answer(running, IN_G, words)
+            assert told.count("` stayed: its name leaves the team directory\n") + told.endswith("directory") >= 4
+            assert "URGENT" not in re.sub(r"`[^`\n]*`", "", told)
+            assert "x" * 200 not in told
 
 
 async def test_in_a_shared_chat_nothing_waits_for_a_word(tmp_path: Path, server: tuple[TeamServer, str]) -> None:

@@ -1,6 +1,7 @@
 """A team's notes are tidied by a job of its own, which changes nothing before an administrator has said yes."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from adapters.serving import serving
-from gateway.db.models import LeaseRow, ProposalRow
+from gateway.db.models import LeaseRow
+from gateway.db.team_models import ProposalRow
 from memory.team.local import conflict_copy
 from memory.team.proposal import carry_out
 from memory.team.wire import PATH
 from scheduler.runs import Outcome
+from tests.acceptance.presses import offered, press
 from tests.acceptance.whole import ANN, Speaker, Whole, calls, note, whole
 
 IN_G = Speaker(user="43", chat="-100", name="Bob")
@@ -285,6 +288,36 @@ async def test_where_no_owner_ever_wrote_in_private_the_teams_chat_is_told(tmp_p
         assert files(team)["beds.md"] == LOST
 
 
+async def test_an_owner_accepts_by_button_where_they_were_told_and_a_second_press_says_it_is_settled(
+    running: Whole,
+) -> None:
+    tidies(running, *merges())
+    await tidy(running)
+    accept = await offered(running, "Accept", where=ANN)
+    elsewhere = replace(running.adapter.shown[accept[0]], address=(IN_G.says("").address))
+    running.adapter.shown["copied"] = elsewhere
+    assert "not for you" in await press(running, ANN, ("copied", accept[1]))
+    assert await proposals(running) == 1
+    assert "Done" in await press(running, ANN, accept)
+    assert BEANS.strip() in files((await copies(running))[0])["beds.md"]
+    assert "settled" in await press(running, ANN, accept)
+
+
+async def test_in_a_shared_chat_only_an_owners_press_decides_and_nobody_elses_takes_the_buttons_away(
+    tmp_path: Path,
+) -> None:
+    async with whole(tmp_path / "home", SETTINGS) as running:
+        await running.tell(IN_G, "Hello there")
+        (team := (await copies(running))[0]).joinpath("beds.md").write_text(SHARED)
+        (team / conflict_copy("beds.md", LOST)).write_text(LOST)
+        tidies(running, *merges())
+        await tidy(running)
+        refuse = await offered(running, "Refuse", where=IN_G)
+        assert "not for you" in await press(running, IN_G, refuse)
+        assert [each.label for each in running.adapter.shown[refuse[0]].buttons] == ["Accept", "Refuse"]
+        assert "Left as it is" in await press(running, Speaker(user="42", chat="-100"), refuse)
+
+
 async def test_what_is_accepted_while_pushes_rest_is_not_said_to_be_with_the_others(tmp_path: Path) -> None:
     async def forbids(request: Request) -> Response:
         return Response(status_code=403 if request.method == "PUT" else 404)
@@ -315,6 +348,21 @@ async def test_only_an_owner_decides_and_only_where_the_notes_belong(running: Wh
     assert "does not belong to" in await running.tell(elsewhere, "/team show P1")
     assert "Nothing is proposed" in await running.tell(elsewhere, "/team proposals")
     assert "1 conflict copy settled" in await running.tell(ANN, "/team proposals")
+
+
+async def test_what_waits_is_answered_by_button_below_the_list_and_below_all_of_it(running: Whole) -> None:
+    tidies(running, *merges())
+    await tidy(running)
+    await running.settled()
+    for words in ("/team proposals", "/team show P1"):
+        await running.tell(ANN, words)
+        await running.settled()
+        below = [each.label for each in list(running.adapter.shown.values())[-1].buttons]
+        assert below == ["Accept", "Refuse"], words
+    assert "Left as it is" in await press(running, ANN, await offered(running, "Refuse", where=ANN))
+    await running.tell(ANN, "/team show P1")
+    await running.settled()
+    assert not list(running.adapter.shown.values())[-1].buttons
 
 
 async def test_a_dry_run_says_what_would_be_done_and_does_nothing(running: Whole) -> None:

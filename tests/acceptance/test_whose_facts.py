@@ -153,3 +153,62 @@ async def test_a_fact_that_is_deleted_and_then_noted_again_has_moved_with_its_au
     assert "only who said it" in await asks(running, BOB, ("delete", {"file_path": str(other)}))
     await asks(running, ANN, ("delete", {"file_path": str(other)}))
     assert not other.exists()
+
+
+QUITS = "Ann quits the team on Friday (2026-12-04)."
+
+
+async def notes_for_bob(running: Whole, fact: str) -> tuple[str, bool]:
+    """Let Bob have a fact noted; return what the model was told of that, and whether it stands now."""
+    running.then(calls(("write", {"file_path": "quits.md", "content": note(fact)})), "I have tried.")
+    running.then_fork("Nothing to add.")
+    await running.tell(BOB, "Please note: Ann said that she quits the team on Friday.")
+    await running.settled()
+    told = str(running.chats[-1].body["messages"][-1]["content"])
+    return told, ((await running.scope(ANN)).memory_dir / "quits.md").exists()
+
+
+@pytest.mark.parametrize("spoke", ["", "Good morning to the whole team!"], ids=["absent", "there"])
+@pytest.mark.parametrize("stamp", ["(Ann, 2026-12-01)", "(Ann and Bob, 2026-12-01)"])
+async def test_nothing_is_put_into_the_mouth_of_who_has_not_said_it(running: Whole, spoke: str, stamp: str) -> None:
+    running.then_fork("Nothing to add.")
+    if spoke:
+        running.then("Good morning.")
+        await running.tell(ANN, spoke)
+        await running.settled()
+    told, stands = await notes_for_bob(running, f"{QUITS} {stamp}")
+    assert "Ann is not known to have said this" in told
+    assert not stands
+    assert await notes_for_bob(running, f"{QUITS} (Bob, 2026-12-01)") != (told, False)
+
+
+async def test_what_somebody_did_say_is_noted_for_another_and_is_theirs_to_forget(running: Whole) -> None:
+    running.then("What a pity.")
+    running.then_fork("Nothing to add.")
+    await running.tell(ANN, "I am going to quit the team on Friday.")
+    await running.settled()
+    _, stands = await notes_for_bob(running, f"{QUITS} (Ann, 2026-12-01)")
+    assert stands
+    for who, answer in ((BOB, "Only who said it"), (ANN, "Forgotten: 1 fact.")):
+        await running.tell(who, "/forget quits")
+        assert answer in await running.tell(who, "/forget 1")
+
+
+async def test_whose_name_stands_with_a_fact_may_have_it_forgotten_unless_another_took_the_name(
+    running: Whole,
+) -> None:
+    memory = (await running.scope(ANN)).memory_dir
+    poser = replace(BOB, name="Eve")
+    for who in (ANN, BOB, EVE, poser):
+        running.then("Hello.")
+        running.then_fork("Nothing to add.")
+        await running.tell(who, "Hello to you all")
+    await running.settled()
+    for fact, who, answer in (
+        ("The boat is blue (Ann, 2026-12-01)", BOB, "Only who said it"),
+        ("The boat is blue (Ann, 2026-12-01)", ANN, "Forgotten: 1 fact."),
+        ("The boat is red (Eve, 2026-12-01)", poser, "Only who said it"),
+    ):
+        (memory / "boat.md").write_text(note(fact))
+        await running.tell(who, "/forget boat.md")
+        assert answer in await running.tell(who, "/forget 1")

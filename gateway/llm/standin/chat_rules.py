@@ -21,7 +21,9 @@ _QUESTION = re.compile(
     re.IGNORECASE,
 )
 _WANTS_LIST = re.compile(r"\buse a tool\b|\blist (?:my|your) notes\b", re.IGNORECASE)
-_SHARE = re.compile(r"^\W*share (?:this )?with (?:the|my|our) team[:,]?\s+(.+)", re.IGNORECASE | re.DOTALL)
+_SHARE = re.compile(
+    r"^\W*(?:please )?share (?:this |that |it )?with (?:the|my|our) team\b[\s:,.!]*(.*)", re.IGNORECASE | re.DOTALL
+)
 _AGE = re.compile(r"\b(\d+) days? (?:old|ago)\b|\b(today|yesterday)\b|\b(\d+) days\b", re.IGNORECASE)
 _FILE = re.compile(r"[^\s`\"'()<>]+\.md\b")
 _FRONTMATTER = re.compile(r"^---[ \t]*\n.*?\n---[ \t]*\n?", re.DOTALL | re.MULTILINE)
@@ -32,6 +34,10 @@ _AS_IT_IS = "write it again as it is"
 """What the tool says of a day without a date: rules can't tell whether one is meant."""
 
 UNKNOWN = "I don't know that: nothing I was told fits. (I'm the built-in stand-in: rules, no model.)"
+_NO_TEAM = "There is no team memory in this chat; `/team` says why."
+_SHARE_WHAT = "Share what? Write “share this with the team:”, and the words behind it."
+_KEEPS = "Tell me something about yourself, and I'll keep it."
+_KEEPS_NOTHING = "Memory is off here, so I keep nothing of what you tell me."
 WHAT_I_AM = (
     "I'm Reverie's **built-in stand-in**: a small server with rules, no model. I don't think, so I can't "
     "help with that. What I can do:\n\n"
@@ -57,30 +63,41 @@ def chat(talk: Conversation) -> Answer:
         return Answer(text=_long_answer())
     if _WANTS_LIST.search(asked):
         return _list_notes(talk)
-    if (shared := _SHARE.match(asked)) and (team := TEAM_DIRECTORY.search(talk.system)):
-        return _share(talk, path_at(team[1]), " ".join(shared[1].split()))
+    if shared := _SHARE.match(asked):
+        return _share(talk, shared[1] or _said_before(talk))
     parts = []
     if _GREETING.search(asked):
         parts.append("Hello!")
-    facts = facts_in([talk.prompt])
-    if len(facts) == 1:
-        parts.append(f"Noted: “{facts[0].sentence}”")
-    elif facts:
-        parts.append("Noted:\n\n" + "\n".join(f"- “{fact.sentence}”" for fact in facts))
-    if _QUESTION.search(asked):
+    facts, asks = [fact.sentence for fact in facts_in([talk.prompt])], bool(_QUESTION.search(asked))
+    if facts:
+        parts.append(f"{'Noted' if talk.memory_dir else 'Heard'}:{_quoted(facts)}")
+    if asks:
         parts.append(_from_memory(talk, asked) or UNKNOWN)
     elif not facts:
-        parts.append(
-            WHAT_I_AM
-            if not parts
-            else "I'm Reverie's **built-in stand-in**: rules, no model. Tell me "
-            "something about yourself, and I'll keep it."
-        )
+        parts.append("I'm Reverie's **built-in stand-in**: rules, no model." if parts else WHAT_I_AM)
+    if not talk.memory_dir and (facts or not asks):
+        parts.append(_KEEPS_NOTHING)
+    elif not asks and not facts and WHAT_I_AM not in parts:
+        parts.append(_KEEPS)
     return Answer(text="\n\n".join(parts))
 
 
-def _share(talk: Conversation, team: str, words: str) -> Answer:
+def _quoted(facts: Sequence[str]) -> str:
+    return f" “{facts[0]}”" if len(facts) == 1 else "\n\n" + "\n".join(f"- “{fact}”" for fact in facts)
+
+
+def _said_before(talk: Conversation) -> str:
+    """Return what the person said last before this; "" if nothing."""
+    said = (split_speaker(each.text)[1] for each in reversed(talk.before) if each.role == "user" and each.text)
+    return next((words for words in said if not _SHARE.match(words)), "")
+
+
+def _share(talk: Conversation, said: str) -> Answer:
     """Write a note and its line in the index into the team's memory, then tell what came of it."""
+    directory, words = TEAM_DIRECTORY.search(talk.system), " ".join(said.split())
+    if directory is None or not words:
+        return Answer(text=_SHARE_WHAT if directory else _NO_TEAM)
+    team = path_at(directory[1])
     again = len(talk.rounds) == 1 and any(_AS_IT_IS in result.text for result in talk.rounds[0] if result.is_error)
     if talk.rounds and not again:
         results = [result for turn in talk.rounds for result in turn]
@@ -153,7 +170,7 @@ def _list_notes(talk: Conversation) -> Answer:
         listed = "\n".join(f"- `{name}`" for name in names)
         return Answer(text=f"I have {len(names)} file(s):\n\n{listed}" if names else "I have no notes yet.")
     if "glob" not in talk.tools or not talk.memory_dir:
-        return Answer(text="I was given no tool to list notes with.")
+        return Answer(text="I was given no tool to list notes with." if talk.memory_dir else _KEEPS_NOTHING)
     call = ToolCall(name="glob", input={"pattern": "*.md", "path": talk.memory_dir})
     return Answer(text="Let me look.", tools=[call])
 

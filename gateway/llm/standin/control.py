@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -95,6 +96,19 @@ class _Fail(_Body):
     message: str = ""
 
 
+_EXAMPLES: Mapping[type[BaseModel], Any] = {
+    _Script: {"answers": [{"text": "As you wish."}]},
+    _Fail: {"status": 529},
+}
+
+
+def _fault(found: ErrorDetails) -> str:
+    """Return which field is at fault and why; those of the kinds of answer that were not meant are left in."""
+    where = ".".join(str(part) for part in found["loc"] if not str(part).startswith("_"))
+    why = {"missing": "is missing", "extra_forbidden": "is not known"}.get(found["type"], found["msg"])
+    return f"{where} {why}" if where else why
+
+
 def control_routes(standin: Driven) -> list[Route]:
     """Return the routes under `/control` that drive this stand-in."""
     control = _Control(standin)
@@ -132,6 +146,7 @@ class _Control:
         try:
             wish = kind.model_validate_json(await request.body())
         except ValidationError as error:
-            return JSONResponse({"ok": False, "error": str(error)}, status_code=400)
+            told = "; ".join(dict.fromkeys(map(_fault, error.errors(include_url=False))))
+            return JSONResponse({"ok": False, "error": told, "example": _EXAMPLES[kind]}, status_code=400)
         act(wish)
         return JSONResponse({"ok": True})

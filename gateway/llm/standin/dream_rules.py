@@ -1,7 +1,7 @@
 """The dream by rules: exact duplicates are merged, the index is made to match the files.
 
-Rounds: index and file list, the notes, the merging, the index again, its mending. It invents nothing and rewrites no
-sentence.
+Rounds: index, file list and the day logs that the prompt names, the notes, the merging, the index again, its mending.
+It invents nothing and rewrites no sentence, so what is in a log stays there.
 """
 
 import re
@@ -15,6 +15,7 @@ from gateway.llm.standin.request import Conversation, Result, pointers
 MAX_NOTES = 60
 _APART = ("logs/", "team/", "sessions/")
 _FRONTMATTER = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*\n?", re.DOTALL)
+_LOG = re.compile(r"^- (/.+\.md)$", re.MULTILINE)
 _FIELD = re.compile(r"^(name|description):\s*(.+?)\s*$", re.MULTILINE)
 
 
@@ -42,13 +43,20 @@ def dream(talk: Conversation) -> Answer:
         return Answer(text="Nothing changed: the tools `read`, `glob` and `write` are needed.")
     index = ToolCall(name="read", input={"file_path": f"{directory}/{INDEX}"})
     if not rounds:
-        return Answer(tools=[index, ToolCall(name="glob", input={"pattern": "**/*.md", "path": directory})])
+        notes = ToolCall(name="glob", input={"pattern": "**/*.md", "path": directory})
+        return Answer(tools=[index, notes, *_logs(talk, directory)])
     if any(result.name == "glob" and result.is_error for result in rounds[0]):
         return Answer(text="Nothing changed: the notes could not be listed.")
     names = _listed(talk, directory)
     if len(rounds) == 1 and names:
         return Answer(tools=[ToolCall(name="read", input={"file_path": f"{directory}/{n}"}) for n in names])
     return _tidy(talk, index, names)
+
+
+def _logs(talk: Conversation, directory: str) -> list[ToolCall]:
+    """Return the calls that read the day logs which a night is to take up; a dream names none."""
+    named = (path for path in dict.fromkeys(_LOG.findall(talk.prompt)) if path.startswith(f"{directory}/logs/"))
+    return [ToolCall(name="read", input={"file_path": path}) for path in named]
 
 
 def _tidy(talk: Conversation, index: ToolCall, names: Sequence[str]) -> Answer:
@@ -110,7 +118,7 @@ def _merge(talk: Conversation, directory: str, notes: Mapping[str, str]) -> _Mer
 
     A note that is left with none goes, if there is a tool to delete it.
     """
-    listed = {pointer.file for result in talk.rounds[0] for pointer in pointers(text_of(result))}
+    listed = {pointer.file for result in talk.rounds[0][:1] for pointer in pointers(text_of(result))}
     delete = next((name for name in talk.tools if "delete" in name or name == "remove"), None)
     seen: set[str] = set()
     calls: list[ToolCall] = []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.base import Account, Address, ChatKind, Inbound
+from adapters.base import Account, Address, Attachment, ChatKind, Inbound
 from adapters.doubles import RecordingAdapter
 from gateway.db.engine import Database
 from gateway.history import History
@@ -86,7 +86,7 @@ def said(now: Now) -> Callable[..., Inbound]:
             message_id=number,
             sent_at=now(),
             addressed=addressed,
-            attachments=("photo",),
+            attachments=(Attachment(kind="photo"),),
         )
 
     return make

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from gateway.cli import COMMANDS, cli
 
 HEAVY = ("anthropic", "slack_bolt", "slack_sdk.web.async_client", "telegram.ext", "apscheduler", "uvicorn")
+ROOT = Path(__file__).parents[3]
 GROUPS = ("access", "memory", "jobs", "dream")
 
 
@@ -20,13 +21,23 @@ def loaded_by(home: Path, *words: str) -> set[str]:
         f"finally: print(*[name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)"
     )
     environ = {"REVERIE_HOME": str(home), "REVERIE_MANAGED_DIR": str(home / "none"), "PYTHONPATH": ":".join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
-    return set(done.stderr.split())
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=False)
+    return set(done.stderr.splitlines()[-1].split())  # `run` says before it that there is nothing to run
 
 
-@pytest.mark.parametrize("words", [("--help",), ("access", "list"), ("memory", "list"), ("memory", "--help")])
+@pytest.mark.parametrize("words", [("--help",), ("access", "list"), ("memory", "list"), ("memory", "--help"), ("run",)])
 def test_a_command_that_only_looks_loads_no_sdk(tmp_path: Path, words: tuple[str, ...]) -> None:
     assert loaded_by(tmp_path / "home", *words) == set()
+
+
+def test_a_process_that_ends_does_not_look_through_all_that_it_has_loaded() -> None:
+    code = (
+        "import atexit, gc, sys; from gateway.cli import main; sys.argv = ['reverie', '--version']\n"
+        "atexit.register(lambda: print('frozen' if gc.get_freeze_count() else 'looked through'))\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split()[-1] == "frozen"
 
 
 def test_the_help_says_of_each_command_what_the_command_itself_says() -> None:

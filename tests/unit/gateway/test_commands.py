@@ -7,6 +7,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from adapters.base import Inbound
+from adapters.doubles import RecordingAdapter
 from gateway.access import Access
 from gateway.commands.erasure import ErasureCommands
 from gateway.commands.jobs import JobsCommand
@@ -47,15 +48,30 @@ def usage(database: Database, now: Any) -> Usage:
 
 
 @pytest.fixture
-def commands(
-    database: Database, history: History, usage: Usage, now: Any, settings_of: Callable[..., Settings]
-) -> Commands:
-    scanner, leases, settings, provenance = Scanner(limit=1000), LocalLeases(), settings_of(), Provenance(database)
+def model() -> dict[str, str]:
+    """What the environment says of the model."""
+    return {"ANTHROPIC_API_KEY": "key"}
+
+
+def sees_little() -> RecordingAdapter:
+    adapter = RecordingAdapter()
+    adapter.sees = "I see mentions only."
+    return adapter
+
+
+@pytest.fixture
+def settings(settings_of: Callable[..., Settings], model: dict[str, str]) -> Settings:
+    return settings_of(**model)
+
+
+@pytest.fixture
+def commands(database: Database, history: History, usage: Usage, now: Any, settings: Settings) -> Commands:
+    scanner, leases, provenance = Scanner(limit=1000), LocalLeases(), Provenance(database)
     homes = Homes(root=settings.home / "homes", settings=settings.memory)
     scopes = Scopes(settings, homes, Access(database, settings, now), database)
     user = UserCommands(
         settings=settings, scopes=scopes, history=history, usage=usage, scanner=scanner, clock=now,
-        identity_note=lambda platform: f"{platform} hides group messages",
+        adapters={"telegram": sees_little()},
         instruction_files=Instructions(homes=homes, managed_dir=settings.managed_dir, settings=settings.instructions),
     )  # fmt: skip
     memory = MemoryCommands(notes=Notes(leases=LocalLeases()), scanner=scanner, clock=now)
@@ -157,14 +173,27 @@ async def test_what_needs_no_conversation_is_answered_outside_one(run: Run, name
     assert await run(f"/{name}", in_conversation=False) == await run(f"/{name}")
 
 
+@pytest.mark.parametrize("model", [{}])
+async def test_status_without_a_model_names_the_stand_in_and_how_to_set_one(
+    run: Run, scope: Scope, usage: Usage
+) -> None:
+    await usage.record(principal=scope.principal, purpose="chat", model="m", tokens=Tokens(input=1000))
+    text = (await run("/status")).text
+    assert "built-in stand-in" in text
+    assert "`ANTHROPIC_API_KEY`" in text
+    assert "claude" not in text
+    assert "tokens" not in text
+
+
 async def test_status_says_what_is_on_and_what_it_cost(run: Run, scope: Scope, usage: Usage) -> None:
     note(scope, "tea.md")
     tokens = Tokens(input=1000, output=200, cache_read=34)
     await usage.record(principal=scope.principal, purpose="chat", model="m", tokens=tokens)
     await usage.record(principal="person:telegram:43", purpose="chat", model="m", tokens=tokens)
     text = (await run("/status")).text
-    for part in ("telegram:42", "private", "1 notes", "1,234 tokens", "hides group messages"):
+    for part in ("telegram:42", "private", "1 note,", "1,234 tokens", "I see mentions only"):
         assert part in text
+    assert "- Model: `claude-" in text
     logging = replace(scope, mode=Mode.LOG, team_dir=scope.memory_dir / "team", shared=True)
     text = (await run("/status", within=logging)).text
     assert "daily log" in text
@@ -236,8 +265,8 @@ async def test_status_names_the_agents_with_their_memory_and_counts_files_at_fau
 async def test_memory_and_status_say_that_memory_is_off(run: Run, scope: Scope) -> None:
     note(scope, "tea.md")
     off = replace(scope, enabled=False)
-    assert (await run("/memory", within=off)).text == "Memory is switched off here."
-    assert (await run("/memory tea", within=off)).text == "Memory is switched off here."
-    assert (await run("/remember that I drink tea", within=off)).text == "Memory is switched off here."
-    assert (await run("/dream", within=off)).text == "Memory is switched off here."
+    assert "Memory is switched off here" in (await run("/memory", within=off)).text
+    assert "Memory is switched off here" in (await run("/memory tea", within=off)).text
+    assert "Memory is switched off here" in (await run("/remember that I drink tea", within=off)).text
+    assert "Memory is switched off here" in (await run("/dream", within=off)).text
     assert "- Memory: off" in (await run("/status", within=off)).text

@@ -29,11 +29,21 @@ SCOPE_OF_CALL = {
     "chat_startStream": "chat:write",
     "chat_appendStream": "chat:write",
     "chat_stopStream": "chat:write",
+    "chat_postEphemeral": "chat:write",
+    "chat_delete": "chat:write",
     "agents_sessions_setStatus": "chat:write",
-    "assistant_threads_setStatus": "assistant:write",
+    "assistant_threads_setStatus": "chat:write",
+    "assistant_threads_setSuggestedPrompts": "assistant:write",
+    "assistant_threads_setTitle": "assistant:write",
     "conversations_history": "channels:history",
     "conversations_replies": "channels:history",
+    "conversations_info": "channels:read",
     "users_info": "users:read",
+    "files_info": "files:read",
+    "files_upload_v2": "files:write",
+    "reactions_add": "reactions:write",
+    "reactions_remove": "reactions:write",
+    "views_publish": None,
 }
 
 

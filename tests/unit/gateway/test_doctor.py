@@ -26,7 +26,10 @@ from gateway.checks.finding import Limits
 from gateway.checks.machine import check_files, check_home
 from gateway.db.engine import connect, migrate
 from gateway.doctor import examine
+from gateway.home import LOCK, only_gateway
 from gateway.llm.standin.server import ModelStandin
+from gateway.settings import load
+from gateway.shell.starting import hold_home
 
 TELEGRAM_TOKEN = "4200000000:stand-in"
 Found = Mapping[str, Mapping[str, str]]
@@ -263,6 +266,7 @@ async def test_a_server_that_does_not_answer_costs_no_more_than_the_limit(home: 
 async def test_a_wrong_clock_is_a_warning_that_says_how_far(home: Path, serve: Servers) -> None:
     said: list[str] = []
     environ = {"REVERIE_HOME": str(home), "ANTHROPIC_BASE_URL": await serve(ModelStandin().app)}
+    environ |= {"REVERIE_HTTP": "127.0.0.1:0"}
     late = datetime.now(UTC) - timedelta(minutes=5)
     assert await examine(as_json=True, say=said.append, environ=environ, now=lambda: late) == 0
     clock = next(each for each in json.loads(said[0]) if each["check"] == "clock")
@@ -320,6 +324,27 @@ def test_a_home_that_this_user_may_not_read_fails(home: Path) -> None:
     assert [each.status for each in found] == ["fail"]
     assert f"chmod 700 {home}" in found[0].cure
     assert [each.status for each in check_files(home, Limits())] == ["off"]
+
+
+async def test_where_the_home_is_a_file_each_cure_is_about_the_home(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    _, found = await examined(tmp_path / "home", REVERIE_MANAGED_DIR=str(tmp_path / "none"))
+    failed = {name: each["cure"] for name, each in found.items() if each["status"] in {"fail", "warn"}}
+    assert set(failed) == {"settings", "home", "database"}
+    assert all(cure.startswith("Set REVERIE_HOME") for cure in failed.values())
+
+
+def test_what_others_could_read_but_can_not_get_at_is_fine(home: Path) -> None:
+    (home / "notes").mkdir()
+    (home / "notes/note.md").write_text("secret")
+    for path in (home / "notes", home / "notes/note.md"):
+        open_to_others(path)
+    assert [each.status for each in check_files(home, Limits())] == ["ok"]
+    open_to_others(home)
+    (found,) = check_files(home, Limits())
+    assert (found.status, found.finding.startswith("2 below")) == ("warn", True)
+    (home / "notes").chmod(0o700)
+    assert [each.status for each in check_files(home, Limits())] == ["ok"]
 
 
 async def test_what_others_may_read_is_a_warning(home: Path) -> None:
@@ -388,16 +413,114 @@ async def test_a_port_in_use_fails_unless_our_own_gateway_uses_it(home: Path, se
     )
     code, found = await examined(home, REVERIE_HTTP=other.removeprefix("http://"))
     assert (code, found["http"]["status"]) == (1, "fail")
-    code, found = await examined(home, REVERIE_HTTP=ours.removeprefix("http://"))
+    with only_gateway(home):
+        code, found = await examined(home, REVERIE_HTTP=ours.removeprefix("http://"))
     assert (code, found["http"]["status"]) == (0, "warn")
     assert "silent" in found["http"]["finding"]
+
+
+async def test_settings_that_are_newer_than_the_gateway_that_runs_are_a_warning(home: Path) -> None:
+    file, lock = home / "reverie.toml", home / LOCK
+    file.write_text("")
+    with hold_home(load({"REVERIE_HOME": str(home)})):
+        os.utime(file, (lock.stat().st_mtime - 60,) * 2)
+        assert "running" not in (await examined(home))[1]
+        os.utime(file, (lock.stat().st_mtime + 60,) * 2)
+        _, found = await examined(home)
+        assert (found["running"]["status"], str(file) in found["running"]["finding"]) == ("warn", True)
+        assert "Start it anew" in found["running"]["cure"]
+    assert "running" not in (await examined(home))[1]
+
+
+async def test_a_port_that_the_gateway_of_another_home_holds_fails_and_says_so(home: Path, serve: Servers) -> None:
+    async def faults() -> Mapping[str, str]:
+        return {}
+
+    there = await serve(application(faults=faults, metrics=lambda _: (b"", "text/plain"), routes=[]))
+    code, found = await examined(home, REVERIE_HTTP=there.removeprefix("http://"))
+    assert (code, found["http"]["status"]) == (1, "fail")
+    assert f"not that of {home}" in found["http"]["finding"]
+    assert "REVERIE_HOME" in found["http"]["cure"]
+    assert not (home / "gateway.lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[memory]\nx = = 1\n", ["is not valid TOML", "line 2", "all of its memory is off"]),
+        ("[memory]\nrecall_enabled = 'perhaps'\n", ["recall_enabled that is neither true nor false", "counts as off"]),
+        ("[memory]\nrecall_enable = false\n", ["sets memory.recall_enable", "did you mean recall_enabled?"]),
+        ("memory = 1\n", ["memory that is no table"]),
+    ],
+)
+@pytest.mark.parametrize("file", ["home/homes/ann/settings.toml", "garden/.claude/reverie.toml"])
+async def test_preferences_that_cannot_be_understood_are_named_with_file_cause_and_cure(
+    home: Path, tmp_path: Path, file: str, text: str, said: list[str]
+) -> None:
+    (tmp_path / file).parent.mkdir(parents=True)
+    projects = json.dumps({"garden": {"root": str(tmp_path / "garden")}})
+    assert (await examined(home, REVERIE_PROJECTS=projects))[1]["preferences"]["status"] == "ok"
+    (tmp_path / file).write_text(text)
+    code, found = await examined(home, REVERIE_PROJECTS=projects)
+    about = found["preferences"]
+    assert (code, about["status"], about["finding"].startswith(str(tmp_path / file))) == (0, "warn", True)
+    assert [words for words in said if words not in about["finding"]] == []
+    assert about["cure"]
+
+
+async def test_preferences_that_are_a_link_are_told_and_not_read_through(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text("[memory]\nhidden-word = 1\n")
+    (home / "homes/ann").mkdir(parents=True)
+    (home / "homes/ann/settings.toml").symlink_to(tmp_path / "other.toml")
+    _, found = await examined(home)
+    assert "is a link, or no plain file" in found["preferences"]["finding"]
+    assert "hidden-word" not in json.dumps(found)
+
+
+async def test_a_misspelt_variable_is_a_warning_that_names_the_right_one(home: Path) -> None:
+    code, found = await examined(home, REVERIE_ACESS__PRIVATE="off")
+    assert (code, found["settings"]["status"], found["environment"]["status"]) == (0, "ok", "warn")
+    assert "did you mean REVERIE_ACCESS__PRIVATE?" in found["environment"]["finding"]
+
+
+async def test_a_full_stop_within_a_fault_does_not_cut_it_off(home: Path) -> None:
+    _, found = await examined(home, TELEGRAM_BOT_TOKEN=TELEGRAM_TOKEN, TELEGRAM_API_URL="nowhere")
+    assert found["settings"]["finding"].endswith("e.g. https://api.telegram.org")
+    assert found["settings"]["cure"].startswith("Mend it")
+
+
+async def test_a_full_stop_within_the_name_of_a_file_does_not_cut_a_fault_off(tmp_path: Path) -> None:
+    home = tmp_path / "Dr. No"
+    home.mkdir(mode=0o700)
+    (home / "reverie.toml").write_text("a = = 1")
+    _, found = await examined(home)
+    assert found["settings"]["finding"].startswith(f"{home}/reverie.toml is not valid TOML")
+    assert found["settings"]["cure"] == "Mend that line, or move the file away."
+
+
+async def test_a_root_that_is_not_there_is_a_warning_that_names_its_project(home: Path, tmp_path: Path) -> None:
+    _, found = await examined(home, REVERIE_PROJECTS=json.dumps({"tea": {"root": str(tmp_path / "gone")}}))
+    assert found["project root"]["status"] == "warn"
+    assert f"the root of tea, {tmp_path / 'gone'}, is no folder here" in found["project root"]["finding"]
+    assert "[projects.tea]" in found["project root"]["cure"]
+
+
+async def test_each_fault_of_the_settings_is_a_finding_with_its_whole_cause(home: Path) -> None:
+    said: list[str] = []
+    environ = {"REVERIE_HOME": str(home), "REVERIE_HTTP": "8710", "REVERIE_WORKERS": "0"}
+    assert await examine(as_json=True, say=said.append, environ=environ) == 1
+    found = [each for each in json.loads(said[0]) if each["check"] == "settings"]
+    assert [each["finding"].partition(":")[0] for each in found] == ["REVERIE_HTTP", "REVERIE_WORKERS"]
+    assert found[0]["finding"].endswith("(127.0.0.1:8710 is one)")
+    assert found[-1]["cure"].startswith("Mend it")
 
 
 async def test_the_text_has_one_line_for_each_check_and_each_cure(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     said: list[str] = []
     caplog.set_level(logging.WARNING)
     open_to_others(home)
-    assert await examine(as_json=False, say=said.append, environ={"REVERIE_HOME": str(home)}) == 0
+    environ = {"REVERIE_HOME": str(home), "REVERIE_HTTP": "127.0.0.1:0"}
+    assert await examine(as_json=False, say=said.append, environ=environ) == 0
     assert any(line.startswith("warn  home") for line in said)
     assert f"-> chmod 700 {home}" in said[said.index(next(line for line in said if "warn" in line)) + 1]
     assert said[-1].startswith("0 failed, ")

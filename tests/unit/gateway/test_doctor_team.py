@@ -51,6 +51,23 @@ async def test_a_team_memory_of_our_own_is_fine_and_one_switched_off_says_how_to
     assert (off.status, "team_memory_enabled" in off.cure) == (Status.OFF, True)
 
 
+async def test_a_token_without_a_server_is_a_warning() -> None:
+    settings = load({"REVERIE_PROJECTS": PROJECTS, "REVERIE_MEMORY__TEAM_TOKEN": TOKEN}, read_files=False)
+    own, only = await check_team(settings, Limits(answer_within=5))
+    assert (own.status, only.status) == (Status.OK, Status.WARN)
+    assert only.finding == "team_token is set and does nothing without team_server_url"
+    assert "team_server_url" in only.cure
+
+
+async def test_a_repo_that_is_granted_and_is_no_projects_is_a_warning_that_names_the_likely_one() -> None:
+    grants = json.dumps({"other": {"token": TOKEN, "repos": ["garden", "gardn"]}})
+    settings = load({"REVERIE_PROJECTS": PROJECTS, "REVERIE_MEMORY__TEAM_GRANTS": grants}, read_files=False)
+    own, only = await check_team(settings, Limits(answer_within=5))
+    assert (own.status, only.status) == (Status.OK, Status.WARN)
+    assert "memory.team_grants.other opens 'gardn'" in only.finding
+    assert "did you mean garden?" in only.finding
+
+
 async def test_a_server_that_takes_the_token_is_fine(tmp_path: Path) -> None:
     async with team_server(tmp_path, "garden") as url:
         fine = await asked(url)

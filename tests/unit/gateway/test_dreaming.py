@@ -25,9 +25,7 @@ from memory.scope import Mode, Scope
 from memory.undo import Undone
 from tests.acceptance.whole import ANN, Speaker, note, whole
 
-SURVIVAL = Survival(
-    facts_before=42, facts_after=40, facts_kept=41, notes_before=9, notes_after=7, bytes_before=9318, bytes_after=900
-)
+SURVIVAL = Survival(facts_before=42, facts_kept=41, notes_before=9, notes_after=7, bytes_before=9318, bytes_after=900)
 
 
 @pytest.fixture
@@ -149,6 +147,34 @@ async def test_where_notes_lie_but_nobody_has_talked_yet_a_dream_is_not_begun_an
     assert [line for line in logged if line["log_level"] == "error"] == []
 
 
+async def test_where_there_is_no_change_to_show_the_answer_names_why_and_what_helps(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home") as running:
+        await running.tell(ANN, "Hello there")
+        assert "Nothing to show: there was no dream here yet. `/dream` begins" in await running.tell(ANN, "/dream diff")
+        (await running.scope(ANN)).memory_dir.joinpath("nuts.md").write_text(note("Ann must not eat peanuts"))
+        await running.core.night.clock.run_now("dream")
+        assert "+- [note](nuts.md)" in await running.tell(ANN, "/dream diff")
+        assert "taken back: 1 file" in await running.tell(ANN, "/dream undo")
+        for which, word in (("diff", "show"), ("undo", "undo")):
+            told = await running.tell(ANN, f"/dream {which}")
+            assert f"Nothing to {word}: what the last dream changed was taken back on " in told
+            assert "`/dream status` says" in told
+
+
+async def test_a_word_that_is_not_understood_is_named_with_the_one_that_may_have_been_meant(tmp_path: Path) -> None:
+    async with whole(tmp_path / "home") as running:
+        await running.tell(ANN, "Hello there")
+        for words, said in (
+            ("/dream stauts", "I don't understand `stauts` (did you mean status?). `/dream` puts"),
+            ("/mode lgo", "I don't understand `lgo` (did you mean log?). `/mode log`"),
+            ("/mode foo", "I don't understand `foo`. `/mode log`"),
+            ("/agents now", "I don't understand `now`. `/agents` lists"),
+            ("/dreem", "I don't know `/dreem` (did you mean /dream?)."),
+            ("/dream run", "I can't dream here: there are no notes yet."),
+        ):
+            assert said in await running.tell(ANN, words)
+
+
 def test_a_patch_stays_in_its_fence_and_within_a_message() -> None:
     assert fenced("") == ""
     assert fenced("+```\n") == "````diff\n+```\n````"
@@ -181,6 +207,8 @@ def test_the_shell_says_how_dreams_stand_shows_the_last_one_and_takes_it_back(
     assert "nuts.md" in index.read_text()
     assert "taken back: 1 file as before" in shell("undo").stdout
     assert not index.exists()
-    assert shell("diff").stdout == ""
+    none = shell("diff")
+    assert (none.stdout, none.stderr.startswith("Nothing to show: what the last dream changed was taken")) == ("", True)
+    assert "`reverie dream run`" in none.stderr
     assert "Nothing to undo" in shell("undo").stdout
     assert "No dream runs" in shell("stop").stdout

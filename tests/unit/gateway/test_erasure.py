@@ -11,7 +11,7 @@ from adapters.base import Account, Address
 from gateway.access import Access
 from gateway.db.engine import Database
 from gateway.db.models import DueRow, ErasureRow, SessionRow
-from gateway.erasures import Erasures
+from gateway.erasures import AT_LONGEST, Erasures
 from gateway.errors import OutOfDate
 from gateway.history import History, Line, Session, Turned
 from gateway.provenance import Provenance
@@ -21,6 +21,7 @@ from memory.gone import Gone
 from memory.paths import Homes
 from memory.prompt import memory_prompt
 from memory.prompt_sections import SHARED_TAG
+from memory.provenance import Spoken, Witness
 from memory.scope import Scope
 
 HERE = "telegram:42"
@@ -397,3 +398,40 @@ async def test_two_who_erase_at_once_do_not_hinder_each_other(
     await turn(database, history, scope, "my zebra")
     await asyncio.gather(*(erasures.erase(scope, messages=[1], what=FORGOTTEN) for _ in range(3)))
     assert await said_today(history, scope) == ["ah"]
+
+
+async def test_what_is_being_forgotten_counts_as_forgotten_just_now_until_it_is_and_not_for_ever(
+    database: Database, erasures: Erasures, scope: Scope, now: Any
+) -> None:
+    provenance = Provenance(database)
+    await erasures.begin(scope, messages=[], what=FORGOTTEN)
+    now.forward(AT_LONGEST / 2)
+    assert await provenance.erased_since(scope, now())
+    assert await erasures.since(scope, now())
+    assert await erasures.unfinished(scope) == FORGOTTEN.hashes
+    now.forward(AT_LONGEST)  # whoever did so was killed, and nobody came
+    assert not await provenance.erased_since(scope, now())
+    assert await erasures.unfinished(scope) == FORGOTTEN.hashes
+    await erasures.end(scope)
+    assert await provenance.erased_since(scope, now())
+    now.forward(1)
+    assert not await provenance.erased_since(scope, now())
+    assert await erasures.unfinished(scope) == frozenset()
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_who_said_it_is_known_until_it_is_forgotten_in_all_chats_of_the_team(
+    database: Database, history: History, erasures: Erasures, make_scope: Callable[..., Scope], stays: bool
+) -> None:
+    provenance, (fact,) = Provenance(database), FORGOTTEN.texts
+    group, other = make_scope("chat:telegram:-1", project="garden"), make_scope("chat:telegram:-2", project="garden")
+    source = Spoken(message_id=0, account=str(BOB), speaker="Bob", text=fact, at=datetime.now(UTC))
+    for scope in (group, other):
+        witness = Witness()
+        await witness(scope, scope.memory_dir / "team/pets.md", before="", after=f"- {fact}")
+        await provenance.record(scope, witness, [source])
+    await history.start_session(other, "telegram:-2", system=[], today="2026-05-01")
+    await erasures.begin(group, messages=[], what=FORGOTTEN, team=FORGOTTEN)
+    assert all([await provenance.sources(each, FORGOTTEN.hashes) for each in (group, other)])
+    await erasures.end(group, stays=FORGOTTEN.hashes if stays else ())
+    assert [bool(await provenance.sources(each, FORGOTTEN.hashes)) for each in (group, other)] == [stays, stays]

@@ -220,6 +220,21 @@ async def test_a_run_during_which_something_is_forgotten_notes_no_more_and_is_do
     assert await world.cursor() == 2
 
 
+async def test_while_something_is_being_forgotten_nothing_is_run_and_all_stays_due(
+    world: World, database: Database, now: Any
+) -> None:
+    erasures, scope = Erasures(database, now), await world._scope("telegram:42")
+    tea = Gone(notes=frozenset(), texts=("Ann keeps a zebra",), corpus=("Ann keeps a zebra",))
+    await world.turn()
+    await erasures.begin(scope, messages=[], what=tea)
+    await world.run()
+    assert (world.forks.prompts, await world.cursor()) == ([], 0)
+    await erasures.end(scope)
+    now.forward(2)
+    await world.run()
+    assert len(world.forks.prompts) == 1
+
+
 async def test_a_run_notes_no_description_that_was_only_recalled(world: World) -> None:
     refused: list[str] = []
 

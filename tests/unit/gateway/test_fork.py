@@ -164,6 +164,17 @@ async def test_the_tokens_of_a_run_that_fails_are_counted_too(bench: Bench) -> N
     assert spent.output == report.output_tokens > 0
 
 
+@pytest.mark.parametrize("flaw", [Flaw.DROP, Flaw.CORRUPT, Flaw.EARLY_END, Flaw.ERROR])
+async def test_the_tokens_of_an_answer_that_breaks_off_are_counted_and_the_budget_holds(
+    bench: Bench, flaw: Flaw
+) -> None:
+    report = await bench.run(Answer(text="word " * 100, flaw=flaw, flaw_after=40))
+    spent = (await bench.usage.since(bench.scope.principal, 0.0))["dream"]
+    assert report.outcome is Outcome.FAILED
+    assert spent.input + spent.cache_read + spent.cache_write > 0
+    assert spent.output == report.output_tokens > 0
+
+
 async def test_each_change_of_a_run_is_seen_before_it_is_made(bench: Bench, notes: Notes) -> None:
     seen: list[tuple[str, bool]] = []
 

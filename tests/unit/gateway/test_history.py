@@ -335,16 +335,17 @@ async def test_a_sitting_ends_with_an_hours_silence(
     *, database: Database, history: History, make_scope: MakeScope, now: Any, pauses: list[int], sittings: int
 ) -> None:
     scope, before = make_scope(), now() - timedelta(seconds=1)
-    session = await start(history, scope)
+    session, ends = await start(history, scope), [now()]
     await add_turn(database, history, session)
     for pause in pauses:
         now.forward(pause)
+        ends = [*ends, now()] if pause > 3600 else [*ends[:-1], now()]
         await add_turn(database, history, session)
-    assert await history.sittings_since(scope, before, enough=9) == sittings - 1  # the last one still goes on
+    assert len(await history.sittings_since(scope, before, enough=9)) == sittings - 1  # the last one still goes on
     now.forward(3600)
-    assert await history.sittings_since(scope, before, enough=9) == sittings
-    assert await history.sittings_since(scope, before, enough=2) == min(sittings, 2)
-    assert await history.sittings_since(scope, now(), enough=9) == 0
+    assert len(await history.sittings_since(scope, before, enough=9)) == sittings
+    assert await history.sittings_since(scope, before, enough=2) == [*reversed(ends)][:2]
+    assert len(await history.sittings_since(scope, now(), enough=9)) == 0
 
 
 async def test_sittings_count_per_conversation(
@@ -354,9 +355,9 @@ async def test_sittings_count_per_conversation(
     before = now() - timedelta(seconds=1)
     for thread in ("telegram:-1", "telegram:-1/7"):
         await add_turn(database, history, await start(history, scope, thread))
-    assert await history.sittings_since(scope, before, enough=9) == 0
+    assert len(await history.sittings_since(scope, before, enough=9)) == 0
     now.forward(3600)
-    assert await history.sittings_since(scope, before, enough=9) == 2
+    assert len(await history.sittings_since(scope, before, enough=9)) == 2
 
 
 @sqlite_only  # counts its steps
@@ -379,9 +380,9 @@ async def test_of_a_long_history_no_more_is_read_than_is_needed_to_know_of_enoug
         raw = await (await reading.connection()).get_raw_connection()
         assert raw.driver_connection is not None
         await raw.driver_connection.set_progress_handler(count, 100)
-    assert await history.sittings_since(scope, before, enough=500) == 200
+    assert len(await history.sittings_since(scope, before, enough=500)) == 200
     all_of_it, steps = steps, 0
-    assert await history.sittings_since(scope, before, enough=5) == 5
+    assert len(await history.sittings_since(scope, before, enough=5)) == 5
     assert steps < all_of_it / 4
 
 
@@ -424,7 +425,7 @@ async def test_nothing_that_was_said_elsewhere_is_told(
         await add_turn(database, history, await start(history, scope, f"telegram:{number}"), "canary")
     day = timedelta(days=1)
     assert await history.said_between(mine, now() - day, now() + day) == []
-    assert await history.sittings_since(mine, now() - day, enough=9) == 0
+    assert await history.sittings_since(mine, now() - day, enough=9) == []
     assert await history.latest_conversation(mine) is None
 
 

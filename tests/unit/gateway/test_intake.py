@@ -5,17 +5,20 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from adapters.base import Inbound
+from adapters.base import Account, Address, Amended, Inbound, Pressed
 from adapters.doubles import RecordingAdapter
 from gateway.access import Access
+from gateway.approvals import Approvals
+from gateway.buttons import Buttons, Choice
 from gateway.db.engine import Database
-from gateway.db.models import InboxRow, OutboxRow
+from gateway.db.models import ButtonRow, InboxRow, OutboxRow
 from gateway.errors import Closing
 from gateway.history import History
 from gateway.inbox import Inbox
 from gateway.intake import Intake
 from gateway.moves import Moves
-from gateway.settings import Settings
+from gateway.outbox import Outbox
+from gateway.settings import ChatSettings, Settings
 
 Say = Callable[..., Inbound]
 ON = ("telegram",)
@@ -27,18 +30,53 @@ def stopped() -> list[str]:
 
 
 @pytest.fixture
+def lost() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def taken() -> list[Inbound]:
+    return []
+
+
+@pytest.fixture
+def chats() -> dict[str, ChatSettings]:
+    return {}
+
+
+@pytest.fixture
 def intake(
     *,
     database: Database,
     inbox: Inbox,
+    outbox: Outbox,
     history: History,
     settings_of: Callable[..., Settings],
     now: Any,
     stopped: list[str],
+    lost: list[str],
+    taken: list[Inbound],
+    chats: dict[str, ChatSettings],
 ) -> Intake:
     access = Access(database, settings_of(REVERIE_ACCESS__OWNERS="telegram:42"), now)
     moves = Moves(database, access, history, inbox)
-    return Intake(inbox, access, {"telegram": RecordingAdapter()}, stopped.append, moves)
+    return Intake(
+        inbox=inbox,
+        access=access,
+        adapters={"telegram": RecordingAdapter()},
+        chats=chats,
+        stop=stopped.append,
+        lose=lost.append,
+        taken=taken.append,
+        move=moves,
+        buttons=(buttons := Buttons(database, now)),
+        approvals=Approvals(database, outbox, buttons, {"telegram": RecordingAdapter()}, now, seconds=60),
+        page=nobody_s,
+    )
+
+
+async def nobody_s(account: Account) -> str:
+    return f"the page of {account}"
 
 
 async def kept(database: Database) -> Sequence[InboxRow]:
@@ -57,6 +95,15 @@ async def test_a_message_is_in_the_line_when_put_returns(intake: Intake, inbox: 
     claim = await inbox.claim(ON)
     assert claim is not None
     assert (claim.inbound, claim.principal) == (sent, "person:telegram:42")
+
+
+async def test_of_each_message_that_is_to_be_answered_is_heard_once(
+    intake: Intake, taken: list[Inbound], said: Say
+) -> None:
+    sent = said("hello")
+    for each in (sent, sent, said("/stop"), said(user="7", chat="7"), said(shared=True, addressed=False)):
+        await intake.put(each)
+    assert taken == [sent]
 
 
 async def test_of_what_is_not_meant_for_the_bot_nothing_is_stored(
@@ -180,3 +227,109 @@ async def test_after_closing_nothing_is_taken_so_that_the_platform_sends_it_agai
     with pytest.raises(Closing):
         await intake.moved(said(chat="-50").address, said(chat="-1006").address)
     assert await inbox.claim(ON) is None
+
+
+async def test_who_is_named_or_heard_out_by_the_settings_is_meant_and_who_names_another_is_not(
+    intake: Intake, database: Database, said: Say, chats: dict[str, ChatSettings]
+) -> None:
+    await allow_group(intake)
+    chats["telegram:-100"] = ChatSettings(names=("Mina", "小雅"))
+    for words in ("tell me, mina", "小雅请说", "a minaret"):
+        await intake.put(said(words, chat="-100", shared=True, addressed=False))
+    chats["telegram:-100"] = ChatSettings(answer="all")
+    await intake.put(said("anything", chat="-100", shared=True, addressed=False))
+    await intake.put(replace(said("@bob you", chat="-100", shared=True, addressed=False), for_another=True))
+    assert [row.payload["text"] for row in await kept(database)] == ["tell me, mina", "小雅请说", "anything"]
+
+
+async def test_a_chat_that_is_off_is_told_so_only_when_the_bot_was_addressed(
+    intake: Intake, database: Database, said: Say, chats: dict[str, ChatSettings]
+) -> None:
+    chats["telegram:-100"] = ChatSettings(answer="all")
+    await intake.put(said("anything", chat="-100", shared=True, addressed=False))
+    assert await replies(database) == []
+    await intake.put(said("you there", chat="-100", shared=True))
+    assert len(await replies(database)) == 1
+
+
+async def test_a_reply_in_a_thread_is_meant_while_the_bot_takes_part_in_it(
+    intake: Intake, inbox: Inbox, database: Database, said: Say
+) -> None:
+    await allow_group(intake)
+    follows = replace(said("and then?", chat="-100", thread="7", shared=True, addressed=False), thread_reply=True)
+    await intake.put(follows)
+    assert await kept(database) == []
+    await intake.put(said("question", chat="-100", thread="7", shared=True))
+    await intake.put(follows)
+    assert [row.payload["text"] for row in await kept(database)] == ["question", "and then?"]
+
+
+async def test_an_edit_stops_or_drops_the_answer_that_is_under_way(
+    intake: Intake, inbox: Inbox, said: Say, stopped: list[str], lost: list[str]
+) -> None:
+    sent = said("helo")
+    await intake.put(sent)
+    first = await inbox.claim(ON)
+    await intake.amended(amended(sent, "hello"))
+    second = await inbox.claim(ON)
+    assert first is not None
+    assert second is not None
+    assert (lost, second.inbound.text, second.attempts) == ([first.token], "hello", 1)
+    await intake.amended(amended(sent, None))
+    assert stopped == [second.token]
+
+
+async def test_a_press_says_what_the_button_holds_once_it_is_offered_there_and_to_them(
+    intake: Intake, inbox: Inbox, database: Database, said: Say, now: Any
+) -> None:
+    await intake.put(said("/team"))
+    claim = await inbox.claim(ON)
+    assert claim is not None
+    inbound, yes = claim.inbound, Choice(label="Yes", says="/team yes 1")
+    offer = Buttons(database, now).offer(
+        [yes], principal=claim.principal, conversation=inbound.address, accounts=[inbound.account]
+    )
+    [button] = offer.buttons
+    async with database.write() as session:
+        offer.keep(session)
+        await inbox.finish(session, claim)
+    assert await intake.pressed(press(claim.inbound, button.token, user="43"))
+    assert await intake.pressed(press(claim.inbound, "made-up"))
+    assert await intake.pressed(press(claim.inbound, button.token)) == ""
+    after = await inbox.claim(ON)
+    assert after is not None
+    assert (after.inbound.text, after.inbound.in_place_of) == ("/team yes 1", "9")
+
+
+async def test_a_second_press_is_told_aside_that_the_question_is_over_and_takes_nothing_off_the_first(
+    intake: Intake, inbox: Inbox, database: Database, said: Say
+) -> None:
+    await intake.put(said("do it"))
+    claim = await inbox.claim(ON)
+    assert claim is not None
+    await intake._approvals._put(claim, 1, "delete", {"file_path": "a.md"})
+    async with database.read() as session:
+        once, _, no = (await session.scalars(select(ButtonRow).order_by(ButtonRow.says))).all()
+    assert await intake.pressed(press(claim.inbound, once.token)) == ""
+    assert "over" in await intake.pressed(press(claim.inbound, no.token))
+    assert (await replies(database))[1:] == ["Allowed, this once."]
+
+
+async def allow_group(intake: Intake) -> None:
+    await intake._access.allow_chat(Address(platform="telegram", chat="-100"), allowed=True)
+
+
+def amended(sent: Inbound, text: str | None) -> Amended:
+    return Amended(external_id=sent.external_id, address=sent.address, account=sent.account, text=text)
+
+
+def press(sent: Inbound, token: str, *, user: str = "42") -> Pressed:
+    return Pressed(
+        external_id=f"press-{token}-{user}",
+        address=sent.address,
+        kind=sent.kind,
+        account=Account(platform="telegram", user=user),
+        name="Ann",
+        token=token,
+        message_id="9",
+    )

@@ -160,13 +160,18 @@ def test_a_dry_run_says_what_a_run_would_do_where_the_job_can_tell() -> None:
 
 @pytest.mark.parametrize("words", ["run", "run dream --scope", "run dream --more", "dream 0", "dream x", "a b c", "'"])
 async def test_what_can_not_be_understood_gets_a_word_on_how_to_say_it(say: Say, runs: Runs, words: str) -> None:
-    assert (await say(words)).startswith("Write `/jobs`")
+    said = await say(words)
+    assert said.startswith(f"I don't understand `{words}`")
+    assert "Write `/jobs`" in said
     assert await runs.recent() == []
 
 
 async def test_an_unknown_job_is_answered_with_those_that_there_are(say: Say) -> None:
     for words in ("sleep", "run sleep", "run sleep --dry-run"):
         assert await say(words) == "There is no job 'sleep'; the jobs are dream."
+    for words in ("dreem", "run dreem"):
+        assert await say(words) == "There is no job 'dreem'; the jobs are dream (did you mean dream?)."
+    assert (await say("rnu dream")).startswith("I don't understand `rnu dream` (did you mean run?)")
 
 
 async def test_what_was_missed_lately_has_a_line_of_its_own_once_the_scope_has_run_again(

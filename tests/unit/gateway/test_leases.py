@@ -156,3 +156,29 @@ async def test_a_cancellation_at_any_moment_leaves_the_lease_free_and_is_not_swa
         assert task.cancelled()
         async with leases.hold("A", seconds=30, wait=0):
             pass
+
+
+async def test_what_a_clock_took_that_was_ahead_keeps_nobody_out_once_it_is_right(
+    leases: DatabaseLeases, now: Any
+) -> None:
+    now.forward(86_400)
+    dead = leases.hold("A", seconds=30, wait=0)
+    left = await dead.__aenter__()
+    now.forward(-86_400)
+    async with leases.hold("A", seconds=30, wait=0) as fence:
+        assert fence.token > left.token
+        with pytest.raises(LeaseLost):
+            await left.check()
+        with pytest.raises(LeaseLost):
+            async with leases.hold("A", seconds=30, wait=0):
+                pass
+    await dead.__aexit__(None, None, None)
+
+
+async def test_a_lease_that_is_asked_for_longer_than_any_is_cut_and_so_never_taken_for_a_wrong_clocks(
+    leases: DatabaseLeases,
+) -> None:
+    async with leases.hold("A", seconds=86_400, wait=0):
+        with pytest.raises(LeaseLost):
+            async with leases.hold("A", seconds=30, wait=0):
+                pass

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from adapters.serving import serving
 from gateway.errors import ModelFault, ModelRefused, ModelUnavailable
-from gateway.llm.client import Model, Reply, Request, connect
+from gateway.llm.client import Model, Reply, Request, Tokens, connect
 from gateway.llm.standin.answers import Answer, Failure, Flaw, ToolCall
 from gateway.llm.standin.server import ModelStandin
 from gateway.settings import ModelSettings
@@ -80,6 +80,28 @@ async def test_half_a_stream_is_no_answer(model: Model, standin: ModelStandin, f
     standin.script(Answer(text=WORDS, flaw=flaw, flaw_after=after))
     with pytest.raises(ModelUnavailable):
         await streamed(model)
+
+
+async def test_of_an_answer_that_is_left_midway_what_has_come_is_counted(model: Model, standin: ModelStandin) -> None:
+    lost: list[Tokens] = []
+    standin.script(Answer(text=WORDS, chunk_delay=0.001))
+    stream, pieces = model.stream(asking(), broken_off=lost.append), ""
+    while len(pieces) < 40:
+        piece = await anext(stream)
+        assert isinstance(piece, str)
+        pieces += piece
+    await stream.aclose()
+    [used] = lost
+    assert used.input + used.cache_read + used.cache_write > 0
+    assert used.output >= 10
+
+
+async def test_of_an_answer_that_came_whole_nothing_is_counted_as_lost(model: Model, standin: ModelStandin) -> None:
+    lost: list[Tokens] = []
+    standin.script(WORDS)
+    async for _ in model.stream(asking(), broken_off=lost.append):
+        pass
+    assert lost == []
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 408, 409, 429, 500, 502, 503, 504, 529])

@@ -73,6 +73,8 @@ async def test_tools_run_in_order_and_their_results_go_back_paired(agent: Agent)
     events = await agent.run(Answer(text="Let me look.", tools=[GLOB, BAD]), "Nothing.")
     told = [(type(event), event.name) for event in events if isinstance(event, ToolStarted | ToolEnded)]
     assert told == [(ToolStarted, "glob"), (ToolEnded, "glob"), (ToolStarted, "read"), (ToolEnded, "read")]
+    ended = [event for event in events if isinstance(event, ToolEnded)]
+    assert [(event.call, event.failed) for event in ended] == [("1.1", False), ("1.2", True)]
     finished = events[-1]
     assert isinstance(finished, Finished)
     assert finished.text == "Let me look.\n\nNothing."

@@ -14,7 +14,7 @@ from gateway.llm.standin.answers import Answer, Failure
 from gateway.llm.standin.server import ModelStandin
 from gateway.metrics import COUNTED
 from gateway.settings import Settings
-from memory.team.client import exchange_lease
+from memory.lease_names import exchanging
 from scheduler.jobs import Firing, JobContext
 from scheduler.runs import Outcome
 from tests.acceptance.whole import ANN, Clock, Speaker, Whole, calls, is_fork, note, until, whole
@@ -147,8 +147,10 @@ async def test_the_night_distils_closed_days_and_keeps_them_read_only(logging: W
     before = log.read_text()
     clock.forward(hours=24)
     await run(logging, "close-day")
-    ((outcome, _),) = await run(logging, "distil")
-    assert outcome is Outcome.DONE
+    logging.model.script("Nothing was worth keeping.")
+    assert await run(logging, "distil") == [(Outcome.FAILED, "it opened none of the day logs, so they wait")]
+    clock.forward(hours=1)
+    assert await run(logging, "distil") == [(Outcome.DONE, "unchanged")]
     assert log.stat().st_mode & 0o777 == 0o400
     assert log.read_text() == before
     logging.then(calls(("append", {"file_path": str(log), "content": "- later"})), "I could not.")
@@ -320,12 +322,13 @@ async def test_the_night_of_a_gateway_can_be_asked_without_being_changed(tmp_pat
 async def test_a_dry_run_of_a_chore_that_deletes_says_how_much_it_would(tmp_path: Path) -> None:
     async with whole(tmp_path / "home", "[scheduler]\nstart_delay = 3600\n") as running:
         clock = running.core.night.clock
-        names = ("forget-logs", "forget-runs", "leave-teams", "end-sessions", "recover-dreams")
+        names = ("forget-logs", "forget-runs", "leave-teams", "end-sessions", "recover-dreams", "clear-away")
         assert {name: [each.does for each in await clock.dry_run(name)] for name in names} == {
             "forget-logs": ["delete no day log, as log_keep_days is not set"],
             "forget-runs": ["forget 0 old runs"],
             "leave-teams": ["remove 0 copies"],
             "end-sessions": ["end 0 silent conversations"],
+            "clear-away": ["delete 0 files"],
             "recover-dreams": ["see to 0 dreams without an end, but not to one that still runs"],
         }
 
@@ -415,7 +418,7 @@ async def test_the_exchange_and_the_tidying_of_a_team_give_way_to_another_proces
         await running.tell(IN_G, "Hello there")
         await running.remember(IN_G, "tomatoes in bed 3", name="beds", team=True)
         scope, leases = await running.scope(IN_G), running.core.leases
-        for job, name in (("team-sync", exchange_lease(scope)), ("tidy-team", "tidy:garden")):
+        for job, name in (("team-sync", exchanging(scope)), ("tidy-team", "tidy:garden")):
             async with leases.hold(name, seconds=3600, wait=0):
                 assert await run(running, job) == [(Outcome.BUSY, "another process is at it")]
 

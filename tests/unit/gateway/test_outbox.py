@@ -1,13 +1,15 @@
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import pytest
 from sqlalchemy import select
 
+from adapters.base import Button
 from adapters.doubles import Fault, RecordingAdapter
 from adapters.errors import Misconfigured, Permanent, Transient, Unsure
 from gateway.db.engine import Database
@@ -63,6 +65,32 @@ async def test_markdown_is_rendered_when_it_is_delivered_and_its_parts_stay_toge
     await outbox.send([long])
     await deliver_what_waits(outbox, adapter)
     assert len(adapter.calls) == 4, "and its key posts once"
+
+
+async def test_buttons_of_markdown_that_waits_stand_below_its_last_part_alone(
+    outbox: Outbox, adapter: RecordingAdapter, post: MakePost
+) -> None:
+    yes = Button(label="Yes", token="t1")
+    await outbox.send([replace(post("n"), part=unrendered("a" * 400 + "b", [yes]))])
+    await deliver_what_waits(outbox, adapter)
+    assert [each.buttons for each in adapter.shown.values()] == [(), (yes,)]
+
+
+async def test_markdown_is_rendered_beside_the_loop(outbox: Outbox, post: MakePost) -> None:
+    class Renders(RecordingAdapter):
+        """Notes in which threads it renders."""
+
+        threads: ClassVar[set[int]] = set()
+
+        def render(self, *args: Any, **given: Any) -> list[dict[str, Any]]:
+            self.threads.add(threading.get_ident())
+            return super().render(*args, **given)
+
+    adapter = Renders()
+    await outbox.send([replace(post("1"), part=unrendered("x" * 900))])
+    await deliver_what_waits(outbox, adapter)
+    assert len(adapter.texts) == 3
+    assert threading.get_ident() not in adapter.threads
 
 
 async def test_a_part_of_rendered_markdown_whose_answer_was_lost_is_looked_for(

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from adapters.base import Account, Address
 from gateway.db.engine import Database
@@ -25,7 +26,7 @@ def proposals(database: Database, outbox: Outbox, now: Now) -> Proposals:
     return Proposals(database, outbox, now)
 
 
-def posts(number: int) -> Sequence[Post]:
+def posts(session: AsyncSession, number: int) -> Sequence[Post]:
     part = unrendered("- The pump is broken.")
     return [Post(key=post_key(number, OWNER), principal="person:telegram:42", address=OWNER, part=part)]
 

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -171,6 +172,9 @@ async def test_what_shaped_the_last_answer_is_told_apart_from_what_came_before(
 async def test_a_turns_witness_knows_what_was_forgotten_since_the_turn_began(
     database: Database, provenance: Provenance, make_scope: Callable[..., Scope], now: Any
 ) -> None:
+    def witness(scope: Scope, began: Any) -> Witness:
+        return Witness(partial(provenance.erased_since, scope, began))
+
     scope, before = make_scope(), now()
     now.forward(1)
     text = "Ann drinks tea"
@@ -178,6 +182,6 @@ async def test_a_turns_witness_knows_what_was_forgotten_since_the_turn_began(
     now.forward(1)
     path = scope.memory_dir / "a.md"
     with pytest.raises(WriteRefused, match="forgotten"):
-        await provenance.witness(scope, before)(scope, path, before="", after=f"- {text}")
-    await provenance.witness(scope, now())(scope, path, before="", after=f"- {text}")
-    await provenance.witness(make_scope("person:telegram:43"), before)(scope, path, before="", after=f"- {text}")
+        await witness(scope, before)(scope, path, before="", after=f"- {text}")
+    await witness(scope, now())(scope, path, before="", after=f"- {text}")
+    await witness(make_scope("person:telegram:43"), before)(scope, path, before="", after=f"- {text}")

@@ -2,6 +2,7 @@ import json
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,6 +105,18 @@ async def test_what_a_chat_left_behind_is_found_by_the_operator_and_visited_by_n
     (left,) = await after.left()
     assert (left.principal, left.project, left.memory_dir) == (ann.principal, "", ann.memory_dir)
     assert ann.memory_dir not in {scope.memory_dir for scope in await after.known()}
+
+
+async def test_a_memory_that_was_left_is_found_where_its_project_with_root_and_repo_had_it(
+    scopes_with: Any, history: History, tmp_path: Path
+) -> None:
+    tea = {"root": str(tmp_path), "repo": "acme/tea"}
+    before, _ = scopes_with(REVERIE_PROJECTS=json.dumps({"tea": {**tea, "chats": ["telegram:42"]}}))
+    ann = await before.of(DM, "person:telegram:42")
+    await history.start_session(ann, "telegram:42", system=[], today="")
+    ann.memory_dir.mkdir(parents=True)
+    after, _ = scopes_with(REVERIE_PROJECTS=json.dumps({"tea": tea}))
+    assert [scope.memory_dir for scope in await after.left()] == [ann.memory_dir]
 
 
 async def test_the_wishes_of_those_whom_a_memory_belongs_to_only_take_away(scopes_with: Any) -> None:

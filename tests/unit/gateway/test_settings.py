@@ -1,3 +1,5 @@
+import re
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -5,7 +7,7 @@ import pytest
 
 from adapters.base import Account, Address
 from gateway.errors import StartRefused
-from gateway.settings import Settings, home_directory
+from gateway.settings import Settings, home_directory, misspelt
 from memory.paths import Homes
 from memory.scope import Mode
 
@@ -143,6 +145,17 @@ def test_projects_bind_chats_with_their_topics(settings_of: Read, write: Write) 
     assert settings.chat(topic).mode is Mode.LOG
 
 
+def test_a_topic_a_thread_and_the_terminal_are_chats_and_a_root_may_begin_at_the_users_folder(
+    settings_of: Read, write: Write
+) -> None:
+    chats = ["telegram:-1001/7", "slack:T1/C1/1700000000.000100", "terminal:local"]
+    write("home/reverie.toml", f'[projects.tea]\nroot = "~/tea"\nchats = {chats}\n[chats."{chats[1]}"]\nmode = "log"')
+    settings = settings_of()
+    assert list(map(str, settings.projects["tea"].chats)) == chats
+    assert settings.projects["tea"].root == Path.home() / "tea"
+    assert settings.chat(Address.parse(chats[1])).mode is Mode.LOG
+
+
 def test_the_home_is_absolute_and_by_default_in_the_users_folder() -> None:
     assert home_directory({}) == Path.home() / ".reverie"
     assert home_directory({"REVERIE_HOME": "here"}) == Path.cwd() / "here"
@@ -166,6 +179,16 @@ def test_no_secret_shows_in_the_settings_text(settings_of: Read) -> None:
         ('http = "8710"', ["'8710'", "127.0.0.1:8710"]),
         ('http = "localhost:99999"', ["localhost:99999"]),
         ('[access]\nowners = ["ann"]', ["'ann'", "telegram:USER"]),
+        ('[projects.a]\nchats = ["telegram:abc"]', ["projects.a.chats: 'telegram:abc'", "telegram:-1001234"]),
+        ('[projects.a]\nchats = ["slack:t1/c1"]', ["'slack:t1/c1'", "in capitals"]),
+        ('[chats."telegram:@club"]\nmode = "log"', ["chats.telegram:@club: 'telegram:@club'", "telegram:-1001234"]),
+        ('[chats."matrix:1"]\nmode = "log"', ["'matrix:1'", "telegram, slack, terminal"]),
+        ('[projects.a]\nroot = "garden"', ["projects.a.root: 'garden' is relative", "from / or ~/ on"]),
+        ('[memory]\nteam_server_url = "x"', ["it should be a whole address, with http:// or https:// before it"]),
+        ("[projects.a]\nmembers = [1]", ["projects.a.members.0: it should be a text, in quotes"]),
+        ("[access]\nowners = 4", ["access.owners: it should be a list"]),
+        ("projects = 3", ["projects: it should be a table"]),
+        ("workers = 0.5", ["workers: it should be a whole number"]),
         ('[access]\nprivate = "everyone"', ["access.private", "'pairing'"]),
         ("workers = 0", ["workers", "1"]),
         ('[telegram]\napi_url = "http://x"', ["telegram.token"]),
@@ -199,3 +222,47 @@ def test_a_broken_variable_is_refused(settings_of: Read, environ: dict[str, str]
     with pytest.raises(StartRefused) as refused:
         settings_of(**environ)
     assert "\n" not in str(refused.value)
+    assert str(refused.value).startswith(f"{next(iter(environ))}: ")
+
+
+def test_each_fault_has_a_line_with_its_place_its_whole_cause_and_the_name_that_was_meant(
+    settings_of: Read, write: Write, tmp_path: Path
+) -> None:
+    write("home/reverie.toml", 'timezne = "UTC"\nhttp = "8710"\n[model]\nchta = "x"\n[projects.a]\nrots = "/srv"\n')
+    write("policy/reverie.toml", '[memory.team_grants.a]\ntoken = "short"\nrepos = ["a"]\n')
+    with pytest.raises(StartRefused) as refused:
+        settings_of(REVERIE_WORKERS="many", TELEGRAM_API_URL="nowhere", TELEGRAM_BOT_TOKEN="1:x")
+    own, policy = tmp_path / "home/reverie.toml", tmp_path / "policy/reverie.toml"
+    *faults, cure = str(refused.value).splitlines()
+    assert f"{own}: timezne: there is no such setting (did you mean timezone?)" in faults
+    assert f"{own}: http: '8710' is not host:port (127.0.0.1:8710 is one)" in faults
+    assert f"{own}: model.chta: there is no such setting (did you mean chat?)" in faults
+    assert f"{own}: projects.a.rots: there is no such setting (did you mean root?)" in faults
+    assert f"{policy}: memory.team_grants.a.token: it has a length of 5, and should have at least 16" in faults
+    assert "REVERIE_WORKERS: workers: it should be a whole number" in faults
+    assert any(fault.startswith("TELEGRAM_API_URL: ") for fault in faults)
+    assert (len(faults), cure[:7]) == (7, "Mend it")
+
+
+def test_a_misspelt_variable_is_told_with_the_name_that_was_meant() -> None:
+    said = misspelt({"REVERIE_ACESS__PRIVATE": "off", "REVERIE_TIMZONE": "UTC", "REVERIE_HTPP": "", "PATH": "/bin"})
+    assert said == [
+        "REVERIE_ACESS__PRIVATE is no setting and does nothing (did you mean REVERIE_ACCESS__PRIVATE?)",
+        "REVERIE_TIMZONE is no setting and does nothing (did you mean REVERIE_TIMEZONE?)",
+    ]
+
+
+def test_no_variable_that_the_program_reads_counts_as_misspelt() -> None:
+    root = Path(__file__).parents[3]
+    files = [*(file for part in ("gateway", "memory", "adapters", "scheduler") for file in (root / part).rglob("*.py"))]
+    texts = [file.read_text() for file in [*files, root / "deploy/env.example", root / "README.md"]]
+    names = {name for text in texts for name in re.findall(r"REVERIE_[A-Z_]*[A-Z]", text)}
+    assert {"REVERIE_SIMPLE", "REVERIE_MEMORY__TEAM_TOKEN"} < names
+    assert misspelt(dict.fromkeys(names - {"REVERIE_TEST_POSTGRES"}, "1")) == []
+
+
+def test_a_refusal_quotes_no_token_in_its_traceback(settings_of: Read) -> None:
+    secret = "x" * 12  # the lines of this test stand in the traceback as well
+    with pytest.raises(StartRefused) as refused:
+        settings_of(REVERIE_TELEGRAM=f'{{"token": ["{secret}"]}}')
+    assert secret not in "".join(traceback.format_exception(refused.value))

@@ -1,6 +1,8 @@
 import asyncio
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -86,6 +88,14 @@ def test_memory_show_finds_a_note_as_the_chat_command_does(shell: Shell, home: P
     assert (several.exit_code, "a-1.md" in several.stderr, len(several.stderr.splitlines())) == (1, True, 1)
 
 
+def test_the_log_of_a_day_is_listed_and_shown_by_its_date(shell: Shell, home: Path) -> None:
+    (memory,) = home.glob("homes/person-*/projects/_chat/memory")
+    (memory / "logs/2026/12").mkdir(parents=True)
+    (memory / "logs/2026/12/2026-12-01.md").write_text("- 10:00 a giraffe\n")
+    assert "logs/2026/12/2026-12-01.md" in shell("memory", "list", "--principal", ANN.principal).stdout
+    assert shell("memory", "show", "2026-12-01", "--principal", ANN.principal).stdout == "- 10:00 a giraffe\n"
+
+
 def test_memory_show_can_not_leave_the_scope(shell: Shell, home: Path) -> None:
     (private,) = home.glob("homes/person-*/projects/_chat/memory/canary.md")
     (group,) = home.glob("homes/chat-*/projects/garden/memory")
@@ -129,19 +139,44 @@ def test_a_job_that_failed_says_why_and_is_no_success(shell: Shell) -> None:
     assert "no usable answer" in result.stdout
 
 
+@pytest.mark.parametrize("words", [("memory", "list"), ("jobs", "list")])
+def test_a_broken_settings_file_of_a_home_is_one_plain_sentence_and_no_line_of_a_log(
+    home: Path, words: Sequence[str]
+) -> None:
+    (folder,) = home.glob("homes/person*42*")
+    (folder / "settings.toml").write_text("[memory]\nx = = 1\n")
+    environ = {"REVERIE_HOME": str(home), "REVERIE_MANAGED_DIR": str(home / "none"), "PYTHONPATH": ":".join(sys.path)}
+    command = [sys.executable, "-m", "gateway", *words]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    (line,) = done.stderr.splitlines()
+    assert f"{folder / 'settings.toml'} is not valid TOML" in line
+    assert "line 2" in line
+    assert "so all of its memory is off. Mend that line" in line
+    assert "unreadable" not in done.stdout
+
+
 def test_people_and_chats_are_let_in_and_put_out(shell: Shell) -> None:
     for what in ("telegram:77", "telegram:-300", "slack:T1/U1", "slack:T1/C1"):
         assert shell("access", "allow", what).exit_code == 0
         assert what in shell("access", "list").stdout
         assert shell("access", "revoke", what).exit_code == 0
         assert what not in shell("access", "list").stdout
-    for nonsense in ("", "telegram", "slack:T1", "42"):
+    for nonsense in ("", "foo", "foo:42", "telegram", "slack:T1", "42"):
         result = shell("access", "allow", nonsense)
         assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+        assert "A person looks like telegram:42 or slack:T1/U1" in result.stderr
     for nobody, cure in (("telegram:foo", "numbers"), ("telegram:@ann", "numbers"), ("slack:T1/general", "capital")):
         result = shell("access", "allow", nobody)
         assert (result.exit_code, cure in result.stderr, len(result.stderr.splitlines())) == (1, True, 1)
     assert "No such code" in shell("access", "approve", "ABCDEF").stderr
+
+
+def test_who_was_let_in_is_listed_for_programs_too(shell: Shell) -> None:
+    for what in ("telegram:7", "slack:T1/C1"):
+        shell("access", "allow", what)
+    rows = json.loads(shell("access", "list", "--json").stdout)
+    assert {"kind": "person", "id": "telegram:7"} in rows
+    assert {"kind": "chat", "id": "slack:T1/C1"} in rows
 
 
 def test_revoking_somebody_who_was_not_let_in_is_no_success_and_says_where_to_look(shell: Shell) -> None:
@@ -179,8 +214,24 @@ def test_an_unknown_principal_is_an_error_that_shows_how_principals_look(shell: 
 def test_a_dream_by_hand_ends_with_the_failure_of_its_job(shell: Shell) -> None:
     result = shell("dream", "run", "--principal", ANN.principal)
     assert (result.exit_code, f"dream {ANN.principal}: failed: " in result.stdout) == (1, True)
-    result = shell("dream", "run", "--principal", ANN.principal, ANTHROPIC_BASE_URL="")
-    assert "dream needs a model" in result.stderr
+
+
+@pytest.mark.parametrize("words", [("dream", "run", "--principal", ANN.principal), ("jobs", "run", "dream")])
+def test_without_a_model_the_stand_in_dreams_and_that_is_said(shell: Shell, words: Sequence[str]) -> None:
+    result = shell(*words, ANTHROPIC_BASE_URL="")
+    assert result.stdout.startswith("No model is set, so the built-in stand-in answers")
+    assert (result.exit_code, f"dream {ANN.principal}: done: " in result.stdout) == (0, True)
+
+
+def test_a_dream_that_can_not_be_is_told_as_not_due(shell: Shell, home: Path) -> None:
+    for file in home.glob("homes/person-*/projects/_chat/memory/*.md"):
+        file.unlink()
+    result = shell("dream", "run", "--principal", ANN.principal)
+    assert f"dream {ANN.principal}: done: not due; " in result.stdout
+
+
+def test_a_job_of_the_whole_gateway_is_named_without_a_scope(shell: Shell) -> None:
+    assert shell("jobs", "run", "forget-runs").stdout.splitlines()[-1].startswith("forget-runs: done: ")
 
 
 def test_the_help_of_running_a_job_names_every_job(shell: Shell) -> None:
@@ -188,3 +239,20 @@ def test_the_help_of_running_a_job_names_every_job(shell: Shell) -> None:
     assert {row["job"] for row in rows} == set(NAMES)
     for words in (("jobs", "run", "--help"), ("jobs", "list", "--help")):
         assert set(NAMES) <= set(shell(*words).stdout.split())
+
+
+def test_run_warns_of_misspelt_variables_and_of_grants_for_no_projects_repo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.log.configure", lambda **_: None)
+    (tmp_path / "reverie.toml").write_text(
+        f'{PROJECT}[memory.team_grants.other]\ntoken = "at-least-sixteen-characters"\nrepos = ["gardn"]\n'
+    )
+    environ = {"REVERIE_HOME": str(tmp_path), "REVERIE_MANAGED_DIR": str(tmp_path / "none")}
+    result = CliRunner().invoke(cli, ["run"], env=environ | {"REVERIE_ACESS__PRIVATE": "off"})
+    assert isinstance(result.exception, StartRefused)
+    lines = [line for line in result.stderr.splitlines() if "REVERIE_TEST" not in line]
+    assert [line.startswith("Warning   ") for line in lines] == [True, True]
+    assert "did you mean REVERIE_ACCESS__PRIVATE?" in lines[0]
+    assert "memory.team_grants.other opens 'gardn'" in lines[1]
+    assert "did you mean garden?" in lines[1]

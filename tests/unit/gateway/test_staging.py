@@ -9,9 +9,11 @@ import pytest
 from sqlalchemy import select
 
 from adapters.base import Account
+from gateway.buttons import Buttons
 from gateway.db.engine import Database
-from gateway.db.models import StagedRow
+from gateway.db.models import ButtonRow, OutboxRow
 from gateway.db.staged import drop_all_staged, drop_staged
+from gateway.db.team_models import StagedRow
 from gateway.outbox import Outbox
 from gateway.previews import fenced, preview, question
 from gateway.provenance import Provenance
@@ -298,6 +300,28 @@ async def test_what_is_forgotten_waits_no_more_and_its_text_is_gone(world: World
     assert await world.staging.pending(world.scope) == []
 
 
+async def test_a_turn_that_is_run_again_means_what_waited_when_it_was_first_run(world: World) -> None:
+    await fish(world.box())
+    await world.settled()
+    assert await world.staging.all_for(world.scope, "turn:2") == [1]
+    await world.share(1)
+    await ok(world.box("extraction:1"), "write", file_path="team/frog.md", content=FISH)
+    assert [each.number for each in await world.settled("extraction:1")] == [2]
+    assert await world.staging.all_for(world.scope, "turn:2") == [1], "also what is done, and nothing that came since"
+    assert await world.staging.all_for(world.scope, "turn:3") == [2]
+
+
+async def test_what_was_put_anew_by_a_yes_to_all_is_not_shared_unseen_when_that_is_run_again(world: World) -> None:
+    await fish(world.box())
+    await world.settled()
+    [number] = await world.staging.all_for(world.scope, "turn:2")
+    (world.team / "fish.md").write_text(FISH.replace("shy", "bold"))
+    answered = await world.share(number)
+    assert answered.anew is not None
+    assert answered.anew.number not in await world.staging.all_for(world.scope, "turn:2")
+    assert answered.anew.number in await world.staging.all_for(world.scope, "turn:3")
+
+
 async def test_only_the_same_memory_sees_it(world: World) -> None:
     await fish(world.box())
     await world.settled()
@@ -325,11 +349,26 @@ async def test_a_preview_is_bounded_and_nothing_in_it_ends_its_fence(world: Worl
     assert fenced(["a", "````"], "diff").splitlines()[0] == "`````diff"
 
 
+async def test_the_question_of_a_turn_that_only_its_sender_sees_is_for_them_alone(world: World, outbox: Outbox) -> None:
+    await ok(world.box(), "write", file_path="team/fish.md", content=FISH)
+    buttons, ann = Buttons(world.database, world.now), Account(platform="telegram", user="42")
+    writes = TeamWrites(world.notes, world.staging, world.database, outbox, MemorySettings(), buttons=buttons)
+    async with world.database.write() as session:
+        await writes.ask(session, world.scope, "telegram:42", run="turn:1", key="1-team", only_for=ann)
+    async with world.database.read() as session:
+        [row] = (await session.scalars(select(OutboxRow))).all()
+        alone = (await session.scalars(select(ButtonRow.alone))).all()
+    assert row.only_for == str(ann)
+    assert all(alone)
+
+
 async def test_a_run_that_staged_nothing_asks_the_database_for_next_to_nothing(
     world: World, outbox: Outbox, make_scope: Callable[..., Scope]
 ) -> None:
     settings = MemorySettings()
-    writes = TeamWrites(world.notes, world.staging, world.database, outbox, settings)
+    writes = TeamWrites(
+        world.notes, world.staging, world.database, outbox, settings, buttons=Buttons(world.database, world.now)
+    )
     places = [world.scope, make_scope("chat:telegram:-100", shared=True), replace(world.scope, team_dir=None)]
     counts = []
     for scope in places:

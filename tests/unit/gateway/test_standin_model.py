@@ -70,7 +70,7 @@ async def until_outcome(standin: ModelStandin, outcome: str) -> None:
 async def test_an_unscripted_request_is_answered_by_the_rules(client: AsyncAnthropic) -> None:
     message = await client.messages.create(model=MODEL, max_tokens=500, messages=says("I prefer green tea."))
     assert message.content[0].type == "text"
-    assert "Noted: “I prefer green tea.”" in message.content[0].text
+    assert "Heard: “I prefer green tea.”" in message.content[0].text
     assert message.stop_reason == "end_turn"
     assert message._request_id
     assert message._request_id.startswith("req_")
@@ -323,7 +323,11 @@ async def test_another_process_drives_it_over_the_control_api(client: AsyncAnthr
     }
     async with httpx.AsyncClient(base_url=url) as http:
         assert (await http.post("/control/script", json=script)).json() == {"ok": True}
-        assert (await http.post("/control/script", json={"answers": [{"txt": ""}]})).status_code == 400
+        wrong = await http.post("/control/fail", json={"times": 2})
+        assert (wrong.status_code, wrong.json()["error"]) == (400, "status is missing")
+        wrong = await http.post("/control/script", json={"answers": [{"txt": ""}]})
+        assert (wrong.status_code, "txt is not known" in wrong.json()["error"]) == (400, True)
+        assert wrong.json()["example"] == {"answers": [{"text": "As you wish."}]}
         message = await client.messages.create(model=MODEL, max_tokens=9, messages=says("tea?"))
         with pytest.raises(anthropic.RateLimitError):
             await client.messages.create(model=MODEL, max_tokens=9, messages=says("more tea?"))

@@ -265,6 +265,16 @@ def test_the_dream_says_when_nothing_changed_and_writes_nothing() -> None:
     assert [name for turn in files.rounds for name in turn if name != "read"] == ["glob"]
 
 
+def test_a_night_opens_the_day_logs_that_its_prompt_names_before_it_writes() -> None:
+    name = "logs/2026/05/2026-05-01.md"
+    notes = {"MEMORY.md": "- [Gone](gone.md): gone\n- [A](a.md): tea\n", "a.md": note("tea"), "b.md": note("tea")}
+    files = Files("read", "write", "glob", "delete", **notes, **{name: "- 08:00 tea\n- [B](b.md): says Ann\n"})
+    other = "/srv/homes/ben/projects/none/memory/logs/2026/05/2026-05-01.md"
+    files.run(f"{DREAM}\nLogs to take up, oldest first:\n- {DIRECTORY}/{name}\n- {other}\n")
+    assert files.rounds[0] == ["read", "glob", "read"]
+    assert sorted(files.files) == [INDEX, f"{DIRECTORY}/a.md", f"{DIRECTORY}/{name}"]
+
+
 def test_the_dream_drops_no_line_when_the_files_could_not_be_listed() -> None:
     class Denied(Files):
         def _glob(self, pattern: str, path: str) -> str:
@@ -326,7 +336,18 @@ def test_chat_mentions_a_fitting_line_of_the_index() -> None:
 
 
 def test_chat_notes_what_it_is_told_and_greets() -> None:
-    assert chat("Hello! I'm Ana. I prefer tea.") == "Hello!\n\nNoted:\n\n- “I'm Ana.”\n- “I prefer tea.”"
+    told = chat("Hello! I'm Ana. I prefer tea.", system=f"Markdown files in `{DIRECTORY}`.")
+    assert told == "Hello!\n\nNoted:\n\n- “I'm Ana.”\n- “I prefer tea.”"
+
+
+@pytest.mark.parametrize(
+    "text", ["I prefer tea.", "Hello!", "hmm", "I'm Ana. What do you know of me?", "List my notes"]
+)
+def test_chat_says_that_it_keeps_nothing_where_the_request_has_no_memory(text: str) -> None:
+    answer = chat(text)
+    assert "Memory is off here, so I keep nothing" in answer
+    assert "Noted" not in answer
+    assert "I'll keep it" not in answer
 
 
 @pytest.mark.parametrize("text", ["Why is the sky blue?", "hmm", "Tell me about consolidation"])
@@ -388,3 +409,18 @@ def test_recall_looks_only_at_the_tagged_message() -> None:
 def test_a_forced_tool_is_called(choice: Json) -> None:
     answer = ask([{"role": "user", "content": "hi"}], tools=("glob",), tool_choice=choice)
     assert [call.name for call in answer.tools] == ["glob"]
+
+
+def said(*lines: str) -> list[Json]:
+    roles = ("user", "assistant")
+    return [{"role": roles[number % 2], "content": text} for number, text in enumerate(lines)]
+
+
+@pytest.mark.parametrize("asked", ["Share this with the team", "please share it with our team."])
+def test_chat_shares_what_was_said_before_where_the_wish_itself_names_nothing(asked: str) -> None:
+    team = f"Team directory: {DIRECTORY}/team"
+    answer = ask(said("The gate opens at noon.", "Noted.", asked), tools=("write", "append"), system=team)
+    assert [call.name for call in answer.tools] == ["write", "append"]
+    assert "The gate opens at noon." in answer.tools[0].input["content"]
+    assert "Share what?" in ask(said(asked), tools=("write", "append"), system=team).text
+    assert "`/team` says why" in ask(said("The gate opens at noon.", "Noted.", asked)).text

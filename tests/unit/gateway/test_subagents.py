@@ -15,10 +15,11 @@ from adapters.serving import serving
 from gateway.agent.subagents import AGENT, NESTED, PURPOSE, Subagents
 from gateway.db.engine import Database
 from gateway.llm import client as llm
-from gateway.llm.standin.answers import Answer, ToolCall
+from gateway.llm.standin.answers import Answer, Flaw, ToolCall, output_tokens
 from gateway.llm.standin.server import ModelStandin
 from gateway.settings import Settings
 from gateway.tools.definitions import DEFINITIONS
+from gateway.tools.toolbox import Allowed, always
 from gateway.usage import Usage
 from memory.agent_snapshots import Snapshots
 from memory.doubles import LocalLeases
@@ -28,6 +29,7 @@ from memory.scan import Scanner
 from memory.scope import Mode, Scope
 
 ANN = "person:telegram:42"
+NOTE_OF_TEA = "---\nname: a\ndescription: tea\ntype: user\n---\n\n- tea is green\n"
 REVIEWER = "name: reviewer\ndescription: Reads drafts\ntools: Read, Grep, Glob"
 
 
@@ -38,6 +40,7 @@ class World:
         self.home, self.root = base.resolve() / "home", base.resolve() / "root"
         (self.root / ".claude").mkdir(parents=True)
         leases = LocalLeases()
+        self.permitted: Allowed = always
         self.notes = Notes(leases=leases, settings=settings.memory)
         self.usage = Usage(database, now)
         self.subagents = Subagents(
@@ -72,7 +75,8 @@ class World:
 
     async def run(self, name: str = "reviewer", prompt: str = "look", *, scope: Scope | None = None) -> str:
         scope = scope or self.scope()
-        tool = self.subagents.tool(scope, Rights(read=scope.readable, write=scope.writable))
+        rights = Rights(read=scope.readable, write=scope.writable)
+        tool = self.subagents.tool(scope, rights, permitted=self.permitted)
         return await tool({"name": name, "prompt": prompt})
 
 
@@ -147,6 +151,17 @@ async def test_tokens_are_recorded_under_the_agents_purpose(world: World, standi
     spent = await world.usage.since(ANN, 0.0)
     assert set(spent) == {PURPOSE}
     assert spent[PURPOSE].output > 0
+
+
+async def test_what_an_agent_used_before_its_model_failed_is_recorded_too(world: World, standin: ModelStandin) -> None:
+    world.agent()
+    first = Answer(text="Looking.", tools=[ToolCall(name="glob", input={"pattern": "*"})])
+    standin.script(first)
+    standin.script(Answer(text="Half an answer, " * 9, flaw=Flaw.DROP, flaw_after=3))
+    with pytest.raises(ToolError, match="gave no report"):
+        await world.run()
+    spent = await world.usage.since(ANN, 0.0)
+    assert spent[PURPOSE].output > output_tokens(first)
 
 
 async def test_the_chats_model_runs_it_unless_the_operator_names_another(world: World, standin: ModelStandin) -> None:
@@ -253,6 +268,22 @@ async def test_an_agent_uses_the_tools_of_its_file_and_those_for_its_own_memory(
     await world.run()
     assert [is_error for _, is_error in results(standin)] == [False] * 3 + [True] * 5
     assert (world.root / "plan.md").read_text() == "the plan"
+
+
+async def test_an_agent_does_nothing_that_the_person_denies_its_caller(world: World, standin: ModelStandin) -> None:
+    world.agent(f"{REVIEWER}\nmemory: user")
+    asked: list[str] = []
+
+    async def denied(tool: str, arguments: Mapping[str, Any]) -> bool:
+        asked.append(f"{tool} {arguments['file_path']}")
+        return tool != "write"
+
+    world.permitted = denied
+    uses(standin, ("write", {"file_path": "a.md", "content": NOTE_OF_TEA}), ("read", {"file_path": "a.md"}))
+    await world.run()
+    assert asked == ["write a.md", "read a.md"]
+    assert "has not allowed write" in results(standin)[0][0]
+    assert not list(world.home.rglob("a.md"))
 
 
 async def test_an_agent_reads_no_more_than_its_caller(world: World, standin: ModelStandin) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from gateway.access import Access
 from gateway.db.engine import Database
-from gateway.db.models import ErasureRow, FactRow, SyncRow
+from gateway.db.models import ErasureRow, FactRow
+from gateway.db.team_models import SyncRow
 from gateway.history import History
 from gateway.scopes import Scopes
 from gateway.settings import Settings
@@ -144,3 +145,12 @@ async def test_however_many_conversations_and_copies_there_are_those_who_left_ar
             assert len(await found.copies()) == (0 if bound else number)
         questions.append(len(asked.statements))
     assert len(set(questions)) == 1
+
+
+@pytest.mark.parametrize("tag", ["état", "a\nb", 'a"b', "x" * 300, 5])
+async def test_a_tag_that_can_not_be_sent_is_none_also_where_it_is_stored(database: Database, tag: object) -> None:
+    stored = {"pulled": True, "checksum": tag, "base": {"a.md": "1"}, "refused": [], "maximum": 3}
+    async with database.write() as session:
+        session.add(SyncRow(principal=G, project="tea", state=stored))
+    found = await DatabaseSyncStates(database).get(G, "tea")
+    assert (found.checksum, found.base) == (None, {"a.md": "1"})

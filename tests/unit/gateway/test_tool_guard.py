@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from adapters.base import Account
-from gateway.tools.guard import AuthorGuard, Removals, author_guard
+from gateway.tools.guard import AuthorGuard, Removals, TurnWitness, author_guard
 from gateway.tools.toolbox import Toolbox
 from memory.doubles import LocalLeases
+from memory.errors import WriteRefused
 from memory.notes import Notes
 from memory.ports import Rights
-from memory.provenance import Source, fact_hash
+from memory.provenance import Source, Spoken, fact_hash
 from memory.scope import Scope
 
 ANN, BOB, EVE = "telegram:42", "telegram:43", "telegram:44"
@@ -244,3 +245,56 @@ async def test_what_stands_in_another_note_is_not_forgotten(private: Toolbox, fo
     await done(private, "write", file_path="new.md", content=f"- {ROOM}\n- {DEADLINE}\n")
     await done(private, "delete", file_path="plan.md")
     assert forgotten.hashes == [fact_hash(LOOSE)]
+
+
+def said(account: str, speaker: str, text: str) -> Spoken:
+    return Spoken(message_id=1, account=account, speaker=speaker, text=text, at=datetime(2026, 5, 1, tzinfo=UTC))
+
+
+SAW = said(ANN, "Ann Lee", "The shed has a leak in its roof")
+ASKED = said(BOB, "Bob", "Put our notes about the shed in order")
+
+
+async def notes(chat: Chat, before: str, after: str, *heard: Spoken) -> bool:
+    """Let the turn that answers the last of what was said make a change of a note; return whether it may."""
+
+    async def hears() -> Sequence[Spoken]:
+        return heard
+
+    try:
+        await TurnWitness(hears, sources)(chat.scope, chat.note.with_name("shed.md"), before=before, after=after)
+    except WriteRefused:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "may"),
+    [
+        ("", "- The roof of the shed has a leak (Ann, 2026-05-01)", True),  # what she said
+        ("", "- The shed is sold (Ann, 2026-05-01)", False),
+        ("", "- 12:00 Ann: The shed is sold", False),  # as in a log
+        ("", "- The shed is sold (Carl, 2026-05-01)", False),  # of whom nothing is known
+        ("", "- The shed is sold (Ann and Bob, 2026-05-01)", False),
+        ("", "- The shed is sold (Bob, 2026-05-01)", True),  # the turn answers him
+        ("", "- The shed is sold (2026-05-01)", True),
+        ("- The tap drips (Carl, 2026-05-01)", "- The kitchen tap drips (Carl, 2026-05-01)", True),
+        ("- The tap drips (Carl, 2026-05-01)", "- The tap is sold (Carl, 2026-05-01)", False),
+    ],
+)
+async def test_a_turn_names_as_who_said_it_whom_it_answers_or_who_is_known_to_have(
+    chat: Chat, before: str, after: str, may: bool
+) -> None:
+    assert await notes(chat, before, after, SAW, ASKED) == may
+
+
+async def test_a_fact_that_stands_in_a_note_already_keeps_its_name_in_another(chat: Chat) -> None:
+    fact = "- The boat is blue (Carl, 2026-05-01)"
+    assert not await notes(chat, "", fact, ASKED)
+    chat.note.write_text(f"{fact}\n")
+    assert await notes(chat, "", fact, ASKED)
+
+
+async def test_in_a_private_chat_a_name_behind_a_fact_is_nobodys_business(chat: Chat) -> None:
+    chat.scope = replace(chat.scope, shared=False)
+    assert await notes(chat, "", "- The shed is sold (Carl, 2026-05-01)", ASKED)

@@ -63,6 +63,14 @@ async def test_a_note_is_written_read_edited_added_to_found_and_deleted(box: Too
     assert box.written == (file,)
 
 
+async def test_no_note_holds_a_mark_of_a_source_whatever_run_writes_it(box: Toolbox, scope: Scope) -> None:
+    await ok(box, "write", file_path="tea.md", content="- Ann likes tea. [from 1]\n- Bob. [from [from 1]2]\n")
+    await ok(box, "edit", file_path="tea.md", old_string="Bob. [from 3]", new_string="Bob likes cake. [FROM 4, 5]")
+    await ok(box, "append", file_path="tea.md", content="- Cid likes milk. [from message 6]")
+    written = (scope.memory_dir / "tea.md").read_text()
+    assert written == "- Ann likes tea.\n- Bob likes cake.\n- Cid likes milk.\n"
+
+
 async def test_what_was_never_read_is_not_written_over(box: Toolbox, scope: Scope) -> None:
     (scope.memory_dir / "tea.md").write_text(NOTE)
     assert "read it first" in await fault(box, "write", file_path="tea.md", content="other")

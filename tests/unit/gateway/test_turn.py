@@ -1,3 +1,4 @@
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -146,6 +147,31 @@ async def test_while_the_model_is_away_the_message_is_kept_and_then_answered_onc
     assert "Half an answer" not in str([request.body for request in running.model.requests])
 
 
+async def test_what_an_answer_used_that_broke_off_is_recorded_though_nothing_of_it_is_kept(running: Whole) -> None:
+    running.then(Answer(text="Half an answer, " * 9, flaw=Flaw.DROP, flaw_after=3))
+    assert (await running.tell(ANN, "Are you there?")).startswith("I can't think right now: ")
+    async with running.core.database.read() as session:
+        [used] = (await session.scalars(select(UsageRow).where(UsageRow.purpose == "chat"))).all()
+    assert used.principal == ANN.principal
+    assert used.input_tokens + used.cache_write_tokens > 0
+    assert used.output_tokens > 0
+
+
+async def test_what_a_stopped_answer_used_is_recorded(running: Whole) -> None:
+    running.then(calls(("glob", {"pattern": "*.md"})), Answer(text="word " * 3000, chunk_delay=0.05))
+    await running.gateway.intake.put(ANN.says("Tell me a long story."))
+
+    async def goes_on() -> bool:
+        return len(running.chats) == 2
+
+    await until(goes_on, "the answer was not begun")
+    await running.gateway.intake.put(ANN.says("/stop"))
+    await running.settled()
+    async with running.core.database.read() as session:
+        [used] = (await session.scalars(select(UsageRow).where(UsageRow.purpose == "chat"))).all()
+    assert used.output_tokens > 0
+
+
 async def test_what_the_model_declines_is_told_and_leaves_no_trace_in_the_session(running: Whole) -> None:
     running.then(Answer(text="Well, first you", stop_reason="refusal"))
     assert await running.tell(ANN, "Something unspeakable.") == "I can't answer this: the model declines to answer it."
@@ -209,3 +235,34 @@ async def test_a_request_that_the_model_finds_too_long_is_put_again_in_a_new_con
     running.then(Failure(status=400, message="prompt is too long: 210000 tokens > 200000 maximum"), "Here I am.")
     assert await running.tell(ANN, "Are you there?") == "Here I am."
     assert len(running.chats[-1].body["messages"]) == 1
+
+
+@pytest.mark.parametrize("words", ["Tell me a long story.", "/help"])
+async def test_what_may_be_long_is_laid_out_beside_the_loop(
+    running: Whole, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    rendered, longest = running.adapter.render, {"": 0}
+
+    def noted(markdown: str, **given: Any) -> list[dict[str, Any]]:
+        place = "here" if threading.current_thread() is threading.main_thread() else "beside"
+        longest[place] = max(longest.get(place, 0), len(markdown))
+        return rendered(markdown, **given)
+
+    monkeypatch.setattr(running.adapter, "render", noted)
+    running.then("word " * 300)
+    await running.tell(ANN, words)
+    assert longest["beside"] > 300
+    assert longest.get("here", 0) < 10
+
+
+async def test_of_a_turn_that_is_over_nothing_is_shown_any_more(running: Whole) -> None:
+    running.then(Answer(text="Here I am.", delay=0.3), Failure(status=400, message="max_tokens"))
+    for words in ("Are you there?", "And now?"):
+        await running.tell(ANN, words)
+        await running.settled()
+        await until(lambda: nothing_shown(running), "a sign is left")
+    assert running.adapter.statuses.count("") == 2
+
+
+async def nothing_shown(running: Whole) -> bool:
+    return running.adapter.statuses[-1] == ""
