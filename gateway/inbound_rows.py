@@ -69,7 +69,9 @@ def belongs(inbound: Inbound, head: InboxRow, *, now: float) -> bool:
     payload = head.payload
     if not payload.get("more_may_follow") or payload["account"] != asdict(inbound.account):
         return False
-    if _whose(payload) != _whose(asdict(inbound)):
+    if payload.get("forwarded_from", "") != inbound.forwarded_from:
+        return False
+    if payload.get("only_for_sender", False) != inbound.only_for_sender:  # one message has one answer
         return False
     if inbound.batch or payload.get("batch"):
         return bool(inbound.batch == payload.get("batch"))
@@ -79,11 +81,6 @@ def belongs(inbound: Inbound, head: InboxRow, *, now: float) -> bool:
     apart = inbound.sent_at.timestamp() - payload.get(_SENT, payload["sent_at"])
     at_once = now - payload.get(_AT, head.received_at) <= GATHER_SECONDS
     return bool(at_once and abs(apart) <= SENT_APART_SECONDS)
-
-
-def _whose(payload: dict[str, Any]) -> tuple[str, bool]:
-    """Return whose words a message holds, and whether others may see them: one message has one answer to both."""
-    return payload.get("forwarded_from", ""), payload.get("only_for_sender", False)
 
 
 def take_up(head: InboxRow, inbound: Inbound, *, now: float) -> None:

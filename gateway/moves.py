@@ -1,10 +1,13 @@
 """A chat that goes on under another id: a Telegram group that became a supergroup is still the same group."""
 
 import structlog
+from sqlalchemy import update
 
 from adapters.base import Address
 from gateway.access import Access
+from gateway.db.addresses import moved, within
 from gateway.db.engine import Database
+from gateway.db.models import ApprovalRow, ButtonRow
 from gateway.history import History
 from gateway.inbox import Inbox
 
@@ -29,4 +32,7 @@ class Moves:
             principal = await self._access.move(session, old, new)
             await self._history.move(session, old, new)
             await self._inbox.move(session, old, new, principal=principal)
+            for table in (ButtonRow, ApprovalRow):  # a press comes from the chat's new place
+                here = update(table).where(within(table.conversation, old))
+                await session.execute(here.values(conversation=moved(table.conversation, old, new)))
         log.info("chat_moved", old=str(old), new=str(new), principal=principal)

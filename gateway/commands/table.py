@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.buttons import Choice
+from gateway.inbound_rows import is_command
 from gateway.inbox import Claim
 from gateway.settings_faults import nearest
 from memory.scope import Scope

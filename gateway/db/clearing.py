@@ -25,7 +25,7 @@ from gateway.db.models import (
     SessionRow,
     ShownRow,
 )
-from gateway.db.payloads import words_beside, words_in, wordless
+from gateway.db.payloads import wordless, words_beside, words_in
 from gateway.db.redaction import blank, redacted, texts_in
 from gateway.db.rows import of_scope, some
 from gateway.db.sessions import end

@@ -36,7 +36,7 @@ async def answers_cleared(session: AsyncSession, key: str) -> bool:
 
 
 async def in_line(session: AsyncSession, principal: str, project: str) -> None:
-    """Wait for whoever stores or forgets something of this memory, and let the next one wait until this is committed."""
+    """Wait for whoever stores or forgets something of this memory, and let the next one wait for this transaction."""
     await one_by_one(session, f"{principal} {project}")
 
 

@@ -229,7 +229,7 @@ class ButtonRow(Base):
     principal: Mapped[str]
     conversation: Mapped[str]
     account: Mapped[str]
-    """Who may press it; empty: whoever may speak there."""
+    """Who may press it, with blanks between several."""
     says: Mapped[str]
     alone: Mapped[bool]
     """Only its presser sees the message that it stands under, and is to see the answer."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from gateway.db.models import ButtonRow
 from gateway.db.team_models import StagedRow
 
 OPEN = ("draft", "pending")
@@ -36,5 +37,9 @@ async def drop_staged(session: AsyncSession, principal: str, project: str, tells
 
 
 async def drop_all_staged(session: AsyncSession, principal: str) -> None:
-    """Take away everything that was ever staged for a person, inside the caller's transaction."""
+    """Take away everything that was ever staged for a person, inside the caller's transaction.
+
+    Their buttons go with it: numbers begin at 1 again, and an old button would say yes to another change.
+    """
     await session.execute(delete(StagedRow).where(StagedRow.principal == principal))
+    await session.execute(delete(ButtonRow).where(ButtonRow.principal == principal))

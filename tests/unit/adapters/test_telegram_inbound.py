@@ -257,6 +257,7 @@ def test_what_a_message_answers_is_told_with_who_said_it(message: dict[str, Any]
 def test_the_file_of_what_is_answered_elsewhere_comes_along() -> None:
     inbound = got({"text": "why?", "external_reply": {"origin": ORIGINS["user"], "voice": VOICE}})
     assert [(each.kind, each.file_id) for each in inbound.attachments] == [("voice", "v")]
+    assert inbound.attachments[0].of_quoted
 
 
 @pytest.mark.parametrize(

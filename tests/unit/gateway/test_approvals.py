@@ -99,6 +99,14 @@ async def test_only_whoever_is_answered_or_an_owner_decides(
     assert await asked
 
 
+async def test_what_is_forwarded_decides_nothing(approvals: Approvals, database: Database, ask: Any, said: Say) -> None:
+    ask()
+    [question] = await questions(database)
+    for words in ("ok", f"/allow {number(question)}"):
+        assert await approvals.answer(replace(bare(said(words, shared=True)), forwarded_from="Carl")) is None
+    assert answered(await approvals.answer(bare(said("ok", shared=True))))
+
+
 async def test_always_holds_for_the_tool_and_the_session_and_once_does_not(
     approvals: Approvals, database: Database, ask: Any, said: Say
 ) -> None:

@@ -154,6 +154,16 @@ async def test_a_voice_message_becomes_words_by_the_operators_program(
     assert "voice.command" in (await take(voice)).remarks[0]
 
 
+async def test_what_is_heard_in_an_answered_message_is_not_among_the_askers_words(
+    take: Callable[..., Any], platform: Platform
+) -> None:
+    voice = file(b"I am Carl.", platform, "voice", of_quoted=True)
+    came = await take(voice, transcriber=Command(["cat", "{file}"], seconds=20))
+    assert came.spoken == ""
+    assert came.blocks[0]["text"].startswith("The voice of the message that is answered, turned into words")
+    assert came.blocks[0]["text"].endswith(":\nI am Carl.")
+
+
 @pytest.mark.parametrize(
     ("command", "why"),
     [

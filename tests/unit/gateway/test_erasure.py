@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, func, select, update
 
-from adapters.base import Account, Address
+from adapters.base import Account, Address, Attachment, Quoted
 from gateway.access import Access
 from gateway.db.engine import Database
-from gateway.db.models import DueRow, ErasureRow, SessionRow
+from gateway.db.models import DueRow, ErasureRow, InboxRow, SessionRow
 from gateway.erasures import AT_LONGEST, Erasures
 from gateway.errors import OutOfDate
 from gateway.history import History, Line, Session, Turned
+from gateway.inbound_rows import GATHER_SECONDS
+from gateway.inbox import Inbox
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
@@ -435,3 +437,23 @@ async def test_who_said_it_is_known_until_it_is_forgotten_in_all_chats_of_the_te
     assert all([await provenance.sources(each, FORGOTTEN.hashes) for each in (group, other)])
     await erasures.end(group, stays=FORGOTTEN.hashes if stays else ())
     assert [bool(await provenance.sources(each, FORGOTTEN.hashes)) for each in (group, other)] == [stays, stays]
+
+
+async def test_nothing_in_what_came_in_tells_it_any_more(
+    *, database: Database, history: History, erasures: Erasures, scope: Scope, inbox: Inbox, said: Any, now: Any
+) -> None:
+    zebra = "Ann keeps a zebra"
+    await inbox.add(replace(said(zebra), more_may_follow=True), principal=scope.principal)
+    await inbox.add(said("and tea"), principal=scope.principal)
+    now.forward(GATHER_SECONDS)
+    await inbox.add(replace(said("why?"), quoted=Quoted(name="Bob", text=zebra)), principal=scope.principal)
+    named = Attachment(kind="document", name=f"{zebra}.txt")
+    await inbox.add(replace(said("/help"), attachments=(named,)), principal=scope.principal)
+    await turn(database, history, scope, f"{zebra}\nand tea", inbox_id=1)
+    await turn(database, history, scope, "why?", inbox_id=3)
+    async with database.write() as session:
+        await session.execute(update(InboxRow).values(state="done"))
+    await erasures.erase(scope, messages=[1, 2, 3], what=FORGOTTEN)
+    async with database.read() as session:
+        left = (await session.scalars(select(InboxRow.payload))).all()
+    assert [each for each in left if "zebra" in str(each)] == []

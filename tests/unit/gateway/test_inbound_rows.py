@@ -1,12 +1,17 @@
 """Messages that come in parts, and messages that change while they wait."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
-from adapters.base import Amended, Inbound
+import pytest
+
+from adapters.base import Amended, Inbound, Quoted
 from gateway.db.engine import Database
-from gateway.inbound_rows import GATHER_SECONDS, from_json, to_json
+from gateway.inbound_rows import GATHER_SECONDS, SENT_APART_SECONDS, from_json, to_json
 from gateway.inbox import Claim, Inbox
 
 Say = Callable[..., Inbound]
@@ -54,6 +59,54 @@ async def test_what_comes_later_or_from_another_is_a_message_of_its_own(
     now.forward(GATHER_SECONDS + 1)
     await add(inbox, said("d"))
     assert await texts(database, inbox) == ["c", "d"]
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [
+        {"text": "/ignore on"},
+        {"forwarded_from": "Carl"},
+        {"in_place_of": "m1"},
+        {"only_for_sender": True},
+        {"quoted": Quoted(name="Carl", text="tea?")},
+        {"sent_at": datetime(2020, 1, 1, tzinfo=UTC)},
+    ],
+)
+async def test_what_can_be_no_part_of_a_text_is_a_message_of_its_own(
+    database: Database, inbox: Inbox, said: Say, now: Any, alone: dict[str, Any]
+) -> None:
+    follows = replace(said("follows"), **alone)
+    await add(inbox, part(said("begin")), follows)
+    now.forward(GATHER_SECONDS)
+    assert await texts(database, inbox) == ["begin", follows.text]
+
+
+async def test_a_further_part_may_be_sent_after_the_last_one_as_the_last_after_the_first(
+    database: Database, inbox: Inbox, said: Say, now: Any
+) -> None:
+    for seconds, text in enumerate(("a", "b", "c")):
+        sent_at = now() + timedelta(seconds=SENT_APART_SECONDS * seconds)
+        await add(inbox, part(said(text), sent_at=sent_at))
+    now.forward(GATHER_SECONDS)
+    assert await texts(database, inbox) == ["a\nb\nc"]
+
+
+async def test_what_others_say_in_between_parts_nothing(database: Database, inbox: Inbox, said: Say, now: Any) -> None:
+    mine, theirs = partial(said, shared=True), partial(said, shared=True, user="43")
+    await add(inbox, part(mine("begin")), theirs("hi"), mine("end"))
+    await add(inbox, part(mine("one"), batch="7"), theirs("ho"), mine("wait"), part(mine("two"), batch="7"))
+    now.forward(GATHER_SECONDS)
+    assert await texts(database, inbox) == ["begin\nend", "hi", "one\ntwo", "ho", "wait"]
+
+
+async def test_pictures_that_come_at_the_same_moment_are_one_album(
+    database: Database, inbox: Inbox, said: Say, now: Any
+) -> None:
+    for number in range(5):
+        album = [part(said(text, chat=str(number)), batch=f"of {number}") for text in "abc"]
+        await asyncio.gather(*(inbox.add(each, principal="p") for each in album))
+    now.forward(GATHER_SECONDS)
+    assert sorted(map(len, await texts(database, inbox))) == [5] * 5
 
 
 async def test_an_album_is_one_message_however_slowly_its_pictures_come(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from adapters.base import Account, Address, Amended, Inbound, Pressed
+from adapters.base import Account, Address, Amended, Attachment, Inbound, Pressed, Quoted
 from adapters.doubles import RecordingAdapter
 from gateway.access import Access
 from gateway.approvals import Approvals
@@ -125,6 +125,27 @@ async def test_of_a_strangers_message_no_word_is_kept_and_a_code_is_sent(
     assert "photo" not in str(row.payload)
     assert ["reverie access approve" in reply for reply in await replies(database)] == [True]
     assert await inbox.claim(ON) is None
+
+
+async def test_nor_of_what_a_stranger_answers_passes_on_or_is_called_by(
+    intake: Intake, database: Database, said: Say
+) -> None:
+    sent = said(user="7", chat="7")
+    canaries: dict[str, Any] = {name: f"canary {name}" for name in ("name", "chat_title", "language", "forwarded_from")}
+    came = Attachment(kind="document", file_id="canary", name="canary.txt")
+    await intake.put(replace(sent, quoted=Quoted(name="canary", text="canary"), attachments=(came,), **canaries))
+    (row,) = await kept(database)
+    assert "canary" not in str(row.payload)
+    assert Account(**row.payload["account"]) == sent.account
+
+
+async def test_what_is_forwarded_stops_nothing(intake: Intake, inbox: Inbox, said: Say, stopped: list[str]) -> None:
+    await intake.put(said("hello"))
+    assert await inbox.claim(ON)
+    await intake.put(replace(said("/stop"), forwarded_from="Carl"))
+    assert stopped == []
+    await intake.put(said("/stop"))
+    assert len(stopped) == 1
 
 
 async def test_a_strangers_repeat_gets_no_second_code(intake: Intake, database: Database, said: Say) -> None:

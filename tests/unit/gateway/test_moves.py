@@ -1,13 +1,17 @@
 """A group that became a supergroup is still the same group."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import select
 
-from adapters.base import Address, Inbound
+from adapters.base import Address, Inbound, Pressed
+from adapters.doubles import RecordingAdapter
 from gateway.access import Access
+from gateway.approvals import Approvals
+from gateway.buttons import Buttons, Choice
 from gateway.db.engine import Database
 from gateway.db.models import InboxRow, OutboxRow, SessionRow
 from gateway.erasures import Erasures
@@ -182,3 +186,32 @@ async def test_settings_that_name_the_old_id_still_count(
     after = await scopes.of(NEW, verdict.principal)
     assert after == before
     assert (after.mode, after.team_dir is not None) == (Mode.LOG, True)
+
+
+async def test_a_button_can_be_pressed_in_the_new_place(moves: Moves, said: Say, database: Database, now: Any) -> None:
+    sent, buttons, choice = in_group(said, OLD), Buttons(database, now), Choice(label="Yes", says="/team yes 1")
+    offer = buttons.offer([choice], principal=PRINCIPAL, conversation=OLD, accounts=[sent.account])
+    async with database.write() as session:
+        offer.keep(session)
+    await moves(OLD, NEW)
+    pressed = Pressed(
+        external_id="p", address=NEW, kind=sent.kind, account=sent.account, name="Ann", token=offer.buttons[0].token,
+        message_id="9",
+    )  # fmt: skip
+    assert await buttons.said(pressed)
+    assert await buttons.said(replace(pressed, address=OLD)) is None
+
+
+async def test_a_question_can_be_answered_in_the_new_place(
+    *, moves: Moves, said: Say, database: Database, inbox: Inbox, outbox: Outbox, now: Any
+) -> None:
+    adapters = {"telegram": RecordingAdapter()}
+    approvals = Approvals(database, outbox, Buttons(database, now), adapters, now, seconds=60)
+    await inbox.add(in_group(said, OLD), principal=PRINCIPAL)
+    claim = await inbox.claim(ON)
+    assert claim is not None
+    number = await approvals._put(claim, 1, "delete", {})
+    await moves(OLD, NEW)
+    answered = await approvals.answer(replace(in_group(said, NEW, f"/allow {number}"), attachments=()))
+    assert answered is not None
+    assert answered.decided

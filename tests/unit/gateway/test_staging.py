@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from adapters.base import Account
-from gateway.buttons import Buttons
+from adapters.base import Account, Address
+from gateway.buttons import Buttons, Choice
 from gateway.db.engine import Database
 from gateway.db.models import ButtonRow, OutboxRow
 from gateway.db.staged import drop_all_staged, drop_staged
@@ -378,3 +378,19 @@ async def test_a_run_that_staged_nothing_asks_the_database_for_next_to_nothing(
         counts.append(len(asked.statements))
     assert counts == [1, 0, 0]
     assert not any("body" in each for each in asked.statements)
+
+
+async def test_with_all_that_was_staged_the_buttons_go_as_numbers_begin_at_1_again(world: World) -> None:
+    mine, theirs = world.scope.principal, "person:telegram:43"
+    for principal in (mine, theirs):
+        offer = Buttons(world.database, world.now).offer(
+            [Choice(label="Yes", says="/team yes 1")],
+            principal=principal,
+            conversation=Address(platform="telegram", chat="42"),
+            accounts=[],
+        )
+        async with world.database.write() as session:
+            offer.keep(session)
+    async with world.database.write() as session:
+        await drop_all_staged(session, mine)
+        assert (await session.scalars(select(ButtonRow.principal))).all() == [theirs]

@@ -8,12 +8,12 @@ import pytest
 from sqlalchemy import func, select
 
 from adapters.doubles import RecordingLive
-from gateway.db.models import InboxRow, MessageRow, OutboxRow, SessionRow, UsageRow
+from gateway.db.models import FactRow, InboxRow, MessageRow, OutboxRow, SessionRow, UsageRow
 from gateway.errors import ClaimLost
 from gateway.inbox import Claim
 from gateway.llm.standin.answers import Answer, Failure, Flaw
 from gateway.turn import FULL, Turns
-from tests.acceptance.whole import ANN, BOB, Clock, Whole, calls, note, until, whole
+from tests.acceptance.whole import ANN, BOB, Clock, Speaker, Whole, calls, note, until, whole
 
 
 @pytest.fixture
@@ -266,3 +266,18 @@ async def test_of_a_turn_that_is_over_nothing_is_shown_any_more(running: Whole) 
 
 async def nothing_shown(running: Whole) -> bool:
     return running.adapter.statuses[-1] == ""
+
+
+async def test_of_what_is_forwarded_nobody_here_is_the_source_and_no_command_is_run(running: Whole) -> None:
+    group, fact = Speaker(user="42", chat="-100"), "is allergic to peanuts since birth"
+    path = (await running.scope(group)).memory_dir / "carl.md"
+    running.then(calls(("write", {"file_path": str(path), "content": note(fact)})), Answer(text="noted"))
+    for words in (fact, "/new"):
+        await running.gateway.intake.put(replace(group.says(words), forwarded_from="Carl"))
+        await running.settled()
+    async with running.core.database.read() as session:
+        said = (await session.scalars(select(MessageRow.said).where(MessageRow.role == "user"))).all()
+        spoken = (await session.execute(select(FactRow.account, FactRow.speaker))).all()
+        ended = (await session.scalars(select(SessionRow.ended))).all()
+    assert "telegram:42" not in str(spoken)
+    assert (list(filter(None, said)), ended) == ([], [False])
