@@ -36,7 +36,7 @@ from gateway.signs import THINKING, Signs
 from gateway.staging import Origin
 from gateway.team_writes import TeamWrites, of_sender, turn_run
 from gateway.tools.definitions import DEFINITIONS
-from gateway.tools.guard import Record, Removals, TurnWitness, author_guard, unrecorded
+from gateway.tools.guard import Hears, Record, Removals, TurnWitness, author_guard, unrecorded
 from gateway.tools.toolbox import Toolbox
 from gateway.usage import Counted, Usage
 from memory.agent_memory import recall_for
@@ -329,7 +329,8 @@ class Turns:
             erased=partial(self.provenance.erased_since, scope, began, besides=removals.recorded),
             today=scope_now(scope, began).date().isoformat(),
         )
-        witness = witnessed(keep=partial(self.provenance.keep, scope, hears))
+        sayers = partial(_in_words, hears) if claim.inbound.forwarded_from else hears
+        witness = witnessed(keep=partial(self.provenance.keep, scope, sayers))
         guard = author_guard(
             scope,
             self.provenance.sources,
@@ -424,6 +425,11 @@ def _spoken(claim: Claim, now: datetime) -> Spoken:
     inbound = claim.inbound
     name = clean_name(inbound.name)
     return Spoken(message_id=0, account=str(inbound.account), speaker=name, text=inbound.own_words, at=now)
+
+
+async def _in_words(hears: Hears) -> Sequence[Spoken]:
+    """Return what was said without what was only passed on: who does that is not the source of anything in it."""
+    return [spoken for spoken in await hears() if spoken.text]
 
 
 def _rights(scope: Scope, settings: Settings) -> Rights:

@@ -457,3 +457,20 @@ async def test_nothing_in_what_came_in_tells_it_any_more(
     async with database.read() as session:
         left = (await session.scalars(select(InboxRow.payload))).all()
     assert [each for each in left if "zebra" in str(each)] == []
+
+
+async def test_of_a_turn_that_may_have_read_it_nothing_that_came_in_is_kept(
+    *, database: Database, history: History, erasures: Erasures, scope: Scope, inbox: Inbox, said: Any
+) -> None:
+    asked = replace(said("which animal?"), quoted=Quoted(name="Bob", text="Ann keeps a zebra"))
+    await inbox.add(asked, principal=scope.principal)
+    session = await history.start_session(scope, HERE, system=[], today="2026-05-01")
+    await erasures.erase(scope, messages=[], what=FORGOTTEN)
+    line = Line(role="user", content=text("which animal?"), said="which animal?")
+    turned = Turned(
+        lines=[line], recalled=(), rules=(), written=(), told_date="2026-05-01", told_notes_at=0.0, inbox_id=1
+    )
+    async with database.write() as transaction:
+        await history.add_turn(transaction, session, turned)
+        (left,) = (await transaction.scalars(select(InboxRow.payload))).all()
+    assert (left["text"], "zebra" in str(left)) == ("", False)
