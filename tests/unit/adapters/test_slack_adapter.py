@@ -367,7 +367,6 @@ async def test_of_an_outage_one_line_tells_less_and_less_often_and_the_sdk_says_
     told = [line for line in lines if line["event"] == "slack.socket_down"]
     assert 1 <= len(told) <= 5
     assert {line["log_level"] for line in told} == {"warning"}
-    assert any("Failed to" in line["error"] for line in told)  # the last look may be one after the outage
     assert [line["event"] for line in lines].count("slack.socket_up") == 1
     assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -74,7 +75,7 @@ class TestComing:
         shown = standin.photo(ann, ANN, picture(), caption="my cat")
         standin.say(ann, ANN, "what is this?", reply_to=shown)
         await inbox.first(2)
-        assert inbox.got[1].attachments == inbox.got[0].attachments
+        assert inbox.got[1].attachments == tuple(replace(each, of_quoted=True) for each in inbox.got[0].attachments)
         assert await fetched(adapter, inbox, into) == picture()
         assert inbox.got[1].quoted is not None
         assert inbox.got[1].quoted.text == "my cat"
