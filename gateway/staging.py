@@ -22,7 +22,7 @@ from gateway.db.models import MessageRow
 from gateway.db.staged import OPEN, SHARING, close
 from gateway.db.team_models import StagedRow
 from memory.errors import WriteRefused
-from memory.index import INDEX, lines_of, pointers, rewritten, with_pointer, without
+from memory.index import is_index, lines_of, pointers, rewritten, with_pointer, without
 from memory.ports import Clock
 from memory.scope import Scope
 from memory.team.local import why_not_kept
@@ -54,7 +54,7 @@ class Staged:
     @property
     def is_index(self) -> bool:
         """Whether it is of an index, and not of a note."""
-        return PurePosixPath(self.name).name == INDEX
+        return is_index(self.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +91,7 @@ class Staging:
         rows = await _open(session, scope)
         stale = self._now() - _LEFT_BEHIND
         mine = [row for row in rows if row.state == "draft" and (row.run == run or row.staged_at < stale)]
-        for index in [row for row in mine if _is_index(row.name)]:
+        for index in [row for row in mine if is_index(row.name)]:
             mine += await _share_out(session, index, rows)
         asked = [await self._numbered(session, scope, row) for row in mine if not await _is_void(session, row, rows)]
         await session.flush()
@@ -223,7 +223,7 @@ class RunShelf:
             rows = await _open(session, self._scope)
         own = _newest(rows, name)
         text = own.body if own is not None else present
-        if not _is_index(name):
+        if not is_index(name):
             return text
         for row in rows:
             if row is _newest(rows, row.name) and _beside(row.name, name):
@@ -363,13 +363,9 @@ def _of(scope: Scope) -> tuple[ColumnElement[bool], ...]:
     return StagedRow.principal == scope.principal, StagedRow.project == scope.project
 
 
-def _is_index(name: str) -> bool:
-    return PurePosixPath(name).name == INDEX
-
-
 def _beside(name: str, index: str) -> bool:
     """Whether it is a note that this index may have a line for."""
-    return not _is_index(name) and PurePosixPath(name).is_relative_to(PurePosixPath(index).parent)
+    return not is_index(name) and PurePosixPath(name).is_relative_to(PurePosixPath(index).parent)
 
 
 def _target(name: str, index: str) -> str:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import filterfalse
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from anyio import to_thread
 
@@ -245,7 +245,7 @@ def _indexes(scope: Scope) -> list[str]:
         return folder != LOGS and _entered(scope, folder)
 
     found = (folder + entry.name for _, folder, entry in walk(scope.memory_dir, enter=entered))
-    return sorted(name for name in found if PurePosixPath(name).name == INDEX)
+    return sorted(name for name in found if is_index(name))
 
 
 def _remove_emptied_indexes(scope: Scope, what: Gone) -> list[str]:

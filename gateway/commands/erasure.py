@@ -16,6 +16,7 @@ from gateway.erasures import Erasures
 from gateway.provenance import Provenance
 from gateway.scopes import Scopes
 from gateway.settings import Settings
+from memory.counts import counted
 from memory.erasure import erase_everywhere, hindrance, unread
 from memory.errors import Conflict, LeaseLost, PathRefused, WriteRefused
 from memory.extract import writable
@@ -243,7 +244,7 @@ class ErasureCommands:
             with CancelScope(shield=True):
                 await self.erasures.end(scope, stays=what.hashes)
             raise
-        done = cut_short or f"Forgotten: {_counted(len(what.texts))}. This conversation begins anew."
+        done = cut_short or f"Forgotten: {counted(len(what.texts), 'fact')}. This conversation begins anew."
         return Reply(text=f"{done}{rest}{await self._unread(scope)}")
 
     async def _unread(self, scope: Scope) -> str:
@@ -428,11 +429,7 @@ def _shown(item: Item) -> str:
     agent = f"agent {item.note[1:].rpartition('/')[0]}: " if item.note.startswith("@") else ""
     if item.hash:
         return f"{agent}{text} (in `{item.note}`)"
-    return f"{agent}`{item.note}`, the whole note, {_counted(len(set(item.facts)))}: {text}"
-
-
-def _counted(count: int) -> str:
-    return f"{count} {'fact' if count == 1 else 'facts'}"
+    return f"{agent}`{item.note}`, the whole note, {counted(len(set(item.facts)), 'fact')}: {text}"
 
 
 def _listed(names: Sequence[str]) -> str:

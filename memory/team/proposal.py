@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from memory.authorship import bylines, signed
+from memory.counts import counted
 from memory.errors import Conflict, NoteMissing
 from memory.facts import facts
-from memory.index import INDEX
+from memory.index import is_index
 from memory.notes import Notes, content_hash
 from memory.scope import Scope
 from memory.survival import left_out
@@ -27,7 +28,7 @@ class Change:
     @property
     def is_index(self) -> bool:
         """Whether it is of an index, whose lines are merged and never in the way of each other."""
-        return PurePosixPath(self.key).name == INDEX
+        return is_index(self.key)
 
     @property
     def takes_copy(self) -> bool:
@@ -64,7 +65,7 @@ def _place(change: Change) -> tuple[bool, bool, str]:
 
 
 def _signed(key: str, text: str, old: str, left: Mapping[str, str]) -> str:
-    if PurePosixPath(key).name == INDEX:
+    if is_index(key):
         return text
     givers = (each for name, each in left.items() if name != key and _gave(name, each, key=key, old=old, text=text))
     return signed(text, before=old, by=[byline for giver in givers for byline in bylines(giver)])
@@ -72,7 +73,7 @@ def _signed(key: str, text: str, old: str, left: Mapping[str, str]) -> str:
 
 def _gave(name: str, other: str, *, key: str, old: str, text: str) -> bool:
     """Return whether a note takes over something of another one, or is what that conflict copy was of."""
-    if PurePosixPath(name).name == INDEX:
+    if is_index(name):
         return False
     if conflict_copy(key, other) == name:
         return True
@@ -148,16 +149,12 @@ def _copies(scope: Scope, gone: Iterable[tuple[str, str]]) -> list[tuple[Path, s
 def title_of(changes: Sequence[Change]) -> str:
     """Return in a few words what is proposed."""
     notes = [each for each in changes if not each.is_index and not each.takes_copy]
+    copies = sum(each.takes_copy for each in changes)
     counts = {
-        "conflict cop{} settled": sum(each.takes_copy for each in changes),
-        "note{} added": sum(not each.replaces for each in notes),
-        "note{} changed": sum(bool(each.replaces) and each.text is not None for each in notes),
-        "note{} deleted": sum(each.text is None for each in notes),
+        "added": sum(not each.replaces for each in notes),
+        "changed": sum(bool(each.replaces) and each.text is not None for each in notes),
+        "deleted": sum(each.text is None for each in notes),
     }
-    told = [f"{number} {_counted(what, number)}" for what, number in counts.items() if number]
+    told = [f"{counted(copies, 'conflict copy', 'conflict copies')} settled"] if copies else []
+    told += [f"{counted(number, 'note')} {what}" for what, number in counts.items() if number]
     return ", ".join(told) or "the index put in order"
-
-
-def _counted(what: str, number: int) -> str:
-    ending = ("y" if number == 1 else "ies") if "cop{}" in what else ("" if number == 1 else "s")
-    return what.format(ending)
