@@ -13,21 +13,21 @@ anew.
 
 import asyncio
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import structlog
-from sqlalchemy import delete, exists, select, update
+from sqlalchemy import delete, exists, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from adapters.base import Account, Adapter, Button, Inbound
+from adapters.base import Account, Adapter, Inbound
 from gateway.buttons import Buttons, Choice
 from gateway.db.engine import Database
-from gateway.db.models import ApprovalRow, InboxRow
+from gateway.db.models import ApprovalRow, InboxRow, SessionRow
 from gateway.inbox import Claim
-from gateway.outbox import Outbox, Post
+from gateway.outbox import Outbox, posts_for
 from memory.ports import Clock
 
 log = structlog.get_logger(__name__)
@@ -140,13 +140,6 @@ class Approvals:
             self._answered.notify_all()
         return Answered(says=_SAID[decision], decided=True)
 
-    async def prune(self) -> None:
-        """Drop what no session can need any more."""
-        before = self._clock().timestamp() - _KEPT_SECONDS
-        async with self._database.write() as session:
-            old = (ApprovalRow.until < before, ApprovalRow.decision != Decision.ALWAYS)
-            await session.execute(delete(ApprovalRow).where(*old))
-
     async def _put(self, claim: Claim, session_id: int, tool: str, arguments: Mapping[str, Any]) -> str:
         number = "".join(secrets.choice(_ALPHABET) for _ in range(5))
         offer = self._buttons.offer(
@@ -159,7 +152,9 @@ class Approvals:
             accounts={claim.inbound.account, *self._owners},
             alone=claim.inbound.only_for_sender,
         )
-        posts = self._posts(claim, number, _question(tool, arguments, number), offer.buttons)
+        adapter = self._adapters[claim.inbound.address.platform]
+        parts = adapter.render(_question(tool, arguments, number), buttons=offer.buttons)
+        posts = posts_for(claim.inbound, parts, key=f"{claim.id}-ask-{number}", principal=claim.principal)
         async with self._database.write() as session:
             session.add(
                 ApprovalRow(
@@ -180,19 +175,6 @@ class Approvals:
             await self._outbox.enqueue(session, posts)
         self._outbox.wake()
         return number
-
-    def _posts(self, claim: Claim, number: str, text: str, buttons: Sequence[Button]) -> list[Post]:
-        address = claim.inbound.address
-        return [
-            Post(
-                key=f"{claim.id}-ask-{number}:{part}",
-                principal=claim.principal,
-                address=address,
-                part=content,
-                only_for=claim.inbound.account if claim.inbound.only_for_sender else None,
-            )
-            for part, content in enumerate(self._adapters[address.platform].render(text, buttons=buttons))
-        ]
 
     async def _wait(self, number: str) -> Decision | None:
         while True:
@@ -273,3 +255,12 @@ def _cut(text: str, most: int) -> str:
         return text
     half = most // 2
     return f"{text[:half]} … ({len(text) - 2 * half} more characters) … {text[-half:]}"
+
+
+async def prune(database: Database, clock: Clock) -> int:
+    """Drop the questions that nothing can need any more; an `always` holds as long as its session. Returns how many."""
+    ended = exists().where(SessionRow.id == ApprovalRow.session_id, SessionRow.ended)
+    needless = or_(ApprovalRow.decision != Decision.ALWAYS.value, ended)
+    old = delete(ApprovalRow).where(ApprovalRow.until < clock().timestamp() - _KEPT_SECONDS, needless)
+    async with database.write() as session:
+        return len((await session.scalars(old.returning(ApprovalRow.id))).all())

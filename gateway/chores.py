@@ -8,7 +8,6 @@ from pathlib import Path
 
 from anyio import to_thread
 
-from gateway.buttons import Buttons
 from gateway.history import History
 from gateway.llm.kept_files import discard
 from gateway.notices import counted
@@ -29,6 +28,9 @@ _NO_LOG = "no day log, as log_keep_days is not set"
 Files = Callable[[float], Iterable[Path]]
 """Finds the files that no conversation has needed for long, as of a time in Unix seconds."""
 
+Offers = Callable[[], Awaitable[int]]
+"""Drops the buttons and questions that nobody can answer any more, and returns how many."""
+
 Leaving = Callable[[Scope, Path], Awaitable[Left]]
 """Removes a copy of team memory; see `memory.team.leave.leave`."""
 
@@ -43,7 +45,7 @@ def chores(
     dream: Dream,
     leases: Leases,
     files: Files,
-    buttons: Buttons,
+    offers: Offers,
     would: Mapping[str, Work],
 ) -> Sequence[Chore]:
     """Return the chores that the scheduler runs beside the jobs of memory; `would` is as in `MemoryWork`."""
@@ -78,22 +80,23 @@ def chores(
         ),
         Chore(
             id="clear-away",
-            tells="deletes files and buttons of conversations that have long not gone on",
+            tells="deletes files, buttons and questions of conversations that have long not gone on",
             period=timedelta(days=1),
-            run=partial(_clear_away, files, buttons),
+            run=partial(_clear_away, files, offers),
             would=partial(_would_clear_away, files),
         ),
     )
 
 
-async def _clear_away(files: Files, buttons: Buttons, context: JobContext) -> str:
+async def _clear_away(files: Files, offers: Offers, context: JobContext) -> str:
     """Delete them; what can't be deleted now is left to the next time."""
     gone = 0
     for path in await _found(files, context):
         with suppress(OSError):
             await to_thread.run_sync(discard, path)
             gone += 1
-    return f"{counted(gone, 'file')} and {counted(await buttons.prune(), 'button')} deleted"
+    over = counted(await offers(), "button or question", "buttons and questions")
+    return f"{counted(gone, 'file')}, {over} deleted"
 
 
 async def _would_clear_away(files: Files, context: JobContext) -> str:

@@ -11,7 +11,7 @@ from gateway.approvals import Approvals
 from gateway.buttons import Buttons
 from gateway.errors import Closing
 from gateway.inbox import Inbox
-from gateway.outbox import Post
+from gateway.outbox import Post, posts_for
 from gateway.settings import ChatSettings
 
 log = structlog.get_logger(__name__)
@@ -152,19 +152,14 @@ class Intake:
     def _posts(self, inbound: Inbound, verdict: Verdict, word: str) -> list[Post]:
         if not word:
             return []
-        adapter = self._adapters[inbound.address.platform]
-        return [
-            Post(
-                key=f"{inbound.address.platform}:{inbound.external_id}:{number}",
-                principal=verdict.principal,
-                address=inbound.address,
-                part=part,
-                reply_to=inbound.message_id if number == 0 else "",
-                message_id=inbound.in_place_of if number == 0 else "",
-                only_for=inbound.account if inbound.only_for_sender else None,
-            )
-            for number, part in enumerate(adapter.render(word))
-        ]
+        return posts_for(
+            inbound,
+            self._adapters[inbound.address.platform].render(word),
+            key=f"{inbound.address.platform}:{inbound.external_id}",
+            principal=verdict.principal,
+            reply_to=inbound.message_id,
+            message_id=inbound.in_place_of,
+        )
 
 
 def _storable(inbound: Inbound) -> Inbound:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from starlette.routing import BaseRoute
 
+from gateway import approvals
 from gateway.agent.fork import Runs
 from gateway.buttons import Buttons
 from gateway.chores import chores
@@ -168,7 +169,7 @@ async def open_night(
             dream=dreams.dream,
             leases=leases,
             files=partial(_unused_files, settings),
-            buttons=buttons,
+            offers=partial(_prune_offers, buttons, database, clock),
             would=dry_runs.table,
         )
         watch = TeamWatch(team.sync.push, scopes=scopes.active, debounce=settings.memory.team_debounce)
@@ -200,6 +201,10 @@ async def open_night(
             watching=watch.running if settings.memory.team_watch else nullcontext,
             team_routes=team.routes,
         )
+
+
+async def _prune_offers(buttons: Buttons, database: Database, clock: Clock) -> int:
+    return await buttons.prune() + await approvals.prune(database, clock)
 
 
 def _unused_files(settings: Settings, now: float) -> Iterator[Path]:

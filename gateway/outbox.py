@@ -14,7 +14,7 @@ for first, where the platform can tell; where it can't, the part is posted again
 
 import asyncio
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ import structlog
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from adapters.base import Account, Adapter, Address, Button, Outbound
+from adapters.base import Account, Adapter, Address, Button, Inbound, Outbound
 from adapters.errors import AdapterError, Misconfigured, Permanent, Transient
 from gateway.consumer import Consumer
 from gateway.db.addresses import moved, within
@@ -58,6 +58,33 @@ class Post:
     reply_to: str = ""
     message_id: str = ""
     only_for: Account | None = None
+
+
+def posts_for(
+    inbound: Inbound,
+    parts: Iterable[Mapping[str, Any]],
+    *,
+    key: str,
+    principal: str,
+    reply_to: str = "",
+    message_id: str = "",
+) -> list[Post]:
+    """Return the rendered parts of what a message causes as posts, for those who may see it: `key:0`, `key:1`, …
+
+    The first of them answers `reply_to` and takes the place of `message_id`.
+    """
+    return [
+        Post(
+            key=f"{key}:{number}",
+            principal=principal,
+            address=inbound.address,
+            part=part,
+            reply_to="" if number else reply_to,
+            message_id="" if number else message_id,
+            only_for=inbound.account if inbound.only_for_sender else None,
+        )
+        for number, part in enumerate(parts)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,7 +27,7 @@ from gateway.history import History, Line, Session, Turned
 from gateway.inbox import Claim, Inbox
 from gateway.llm.client import Model, Request, Tokens
 from gateway.opening import Opening, changed_since_told
-from gateway.outbox import Outbox, Post
+from gateway.outbox import Outbox, Post, posts_for
 from gateway.provenance import Provenance
 from gateway.reply import LiveReply, footer, live_reply
 from gateway.scopes import Scopes
@@ -389,18 +389,14 @@ class Turns:
         parts = adapter.render(markdown, buttons=buttons)
         if below:
             parts[-1] = adapter.labelled(parts[-1], below)
-        return [
-            Post(
-                key=f"{claim.id}{kind and '-' + kind}:{number}",
-                principal=claim.principal,
-                address=inbound.address,
-                part=part,
-                reply_to=inbound.message_id if number == 0 else "",
-                message_id=inbound.in_place_of if number == 0 and not kind else "",
-                only_for=inbound.account if inbound.only_for_sender else None,
-            )
-            for number, part in enumerate(parts)
-        ]
+        return posts_for(
+            inbound,
+            parts,
+            key=f"{claim.id}{kind and '-' + kind}",
+            principal=claim.principal,
+            reply_to=inbound.message_id,
+            message_id="" if kind else inbound.in_place_of,
+        )
 
 
 def _stopped(text: str, why: str, *, tokens: Tokens) -> Finished:

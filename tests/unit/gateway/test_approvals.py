@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from adapters.base import Account, Attachment, Inbound
 from adapters.doubles import RecordingAdapter
-from gateway.approvals import Answered, Approvals, Asking, _question
+from gateway.approvals import Answered, Approvals, Asking, _question, prune
 from gateway.buttons import Buttons
 from gateway.db.engine import Database
 from gateway.db.models import ButtonRow, OutboxRow
@@ -210,3 +210,17 @@ def number(question: dict[str, Any]) -> str:
 
 def bare(inbound: Inbound) -> Inbound:
     return replace(inbound, attachments=())
+
+
+async def test_old_questions_are_dropped_and_an_always_holds_as_long_as_its_session(
+    approvals: Approvals, database: Database, ask: Any, said: Say, now: Any
+) -> None:
+    for word, tool in (("2", "write"), ("1", "delete")):
+        asked = ask(tool)
+        await questions(database, 1 if tool == "write" else 2)
+        assert await approvals.answer(bare(said(word, shared=True)))
+        assert await asked
+    assert await prune(database, now) == 0
+    now.forward(86_400 + 61)
+    assert await prune(database, now) == 1
+    assert await ask("write")
